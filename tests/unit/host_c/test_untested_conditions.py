@@ -333,6 +333,7 @@ def test_clocks_and_random_numbers_are_data(source: str) -> None:
         (("movl (%rdi), %eax", "leal (%rax,%rdx), %ecx"), [("%ecx", 4)]),
         (("movl (%rdi), %eax", "mull %ecx"), [("%eax", 4), ("%edx", 4)]),
         (("movl (%rdi), %eax", "orl %eax, 8(%rsp)"), [("8(%rsp)", 4)]),
+        (("movq (%rdi), %rcx", "sarq $63, %rcx"), [("%rcx", 8)]),
         (("movl $3, %eax", "shrl $8, %eax"), []),
         # a number that is only set under a condition on data
         (("cmpl $3, (%rdi)", "je .L1", "shrl $8, %esi", ".L1:"), []),
@@ -730,6 +731,9 @@ def test_a_kernel_with_the_most_arguments_is_examined(tmp_path: Path) -> None:
         # a mask that chooses another element, which differs from call to call
         "unsigned b; memcpy(&b, &X[3][4], 4); b = (b ^ 0x42424242u) & 255;"
         " for (int j = 0; j < 15; j++) Y[2][j] = 2 * X[2][j + 1 - ((b + 255) >> 8)];",
+        # the remainder of a number that is negative for one value only
+        "unsigned b; memcpy(&b, &X[3][4], 4); long h = (long)(b ^ 0x42424242u) - 1; float y = Y[2][2];"
+        " float t[3] = {y + 1, y, y}; Y[2][2] = t[h % 2 + 1];",
         # a condition that also has its other result for constants
         "float all[17]; memcpy(all, X[2], 64); all[16] = 77; float n = 0;"
         " for (int j = 0; j < 17; j++) if (all[j] == 77.0f) n += 1; Y[0][0] += n - 1;",

@@ -14,7 +14,6 @@ import re
 from collections.abc import Collection, Iterable
 
 from tilewright.native.conditions.blocks import blocks_of, decided_by
-from tilewright.native.conditions.divisions import corrections
 from tilewright.native.conditions.effects import (
     FLAGS,
     Effects,
@@ -109,10 +108,8 @@ class Analysis:
                 if its_effects.is_address and named and named[1] in self._known:
                     taken = self._known[named[1]]
                     taken.launched = name in launchers and taken.launched is not False
-        for name, known in self._known.items():
-            returns = known.called or not self._is_entry(name)
-            known.exempt = corrections(known.function, known.blocks, returns=returns)
-            known.exempt |= implied(known.function, known.blocks)
+        for known in self._known.values():
+            known.exempt = implied(known.function, known.blocks)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         for name, known in self._known.items():
             # Called through its address, with unknown arguments.
