@@ -1,7 +1,8 @@
 """Finds the source line of an instruction's address in an ELF file's debug information (DWARF).
 
-`source_line` reads the line table. `line_or_call` also finds the line of the call if the
-instruction belongs to a function of another file, such as a header, that the compiler inlined.
+`source_line` and `source_places` read the line table. `line_or_call` also finds the line of the
+call if the instruction belongs to a function of another file, such as a header, that the compiler
+inlined.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
@@ -31,14 +33,36 @@ def source_line(elf: bytes, pc: int, file: str) -> int | None:
 
 def source_lines(elf: bytes, pcs: Sequence[int], file: str) -> list[int | None]:
     """The line of each address, or None."""
+    return [row.line if row else None for row in _rows_of(elf, pcs, file)]
+
+
+def source_places(elf: bytes, pcs: Sequence[int], file: str) -> list[tuple[int, int] | None]:
+    """The line and column of each address, both from 1, or None if one of them is unknown."""
+    return [
+        (row.line, row.column) if row and row.line and row.column else None
+        for row in _rows_of(elf, pcs, file)
+    ]
+
+
+class _Row(NamedTuple):
+    """A row of a line table: first and next address, file's name, line, and column or 0."""
+
+    start: int
+    end: int
+    file: str
+    line: int | None
+    column: int
+
+
+def _rows_of(elf: bytes, pcs: Sequence[int], file: str) -> list[_Row | None]:
     table = _table(elf)
-    starts = [start for start, _, _, _ in table]
-    found: list[int | None] = []
+    starts = [row.start for row in table]
+    found: list[_Row | None] = []
     for pc in pcs:
         position = bisect_right(starts, pc) - 1
-        is_known = position >= 0 and pc < table[position][1]
-        is_own = is_known and table[position][2] == file
-        found.append(table[position][3] if is_own else None)
+        is_known = position >= 0 and pc < table[position].end
+        is_own = is_known and table[position].file == file
+        found.append(table[position] if is_own else None)
     return found
 
 
@@ -58,7 +82,7 @@ def line_or_call(elf: bytes, pc: int, file: str) -> int | None:
 
 
 @lru_cache(maxsize=2)
-def _table(elf: bytes) -> tuple[tuple[int, int, str, int | None], ...]:
+def _table(elf: bytes) -> tuple[_Row, ...]:
     """All ranges by address; empty for a file whose table cannot be read. The result is cached.
 
     A kernel may write into its own debug information. Whatever exception reading it raises, the
@@ -67,13 +91,13 @@ def _table(elf: bytes) -> tuple[tuple[int, int, str, int | None], ...]:
     try:
         if len(elf) > MAX_BYTES:
             return ()
-        return tuple(sorted((r for r in _ranges(elf) if r[0] < r[1]), key=lambda r: r[0]))
+        return tuple(sorted((r for r in _ranges(elf) if r.start < r.end), key=lambda r: r.start))
     except Exception:
         return ()
 
 
-def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:
-    """First and next address, file's name and line of every row of every unit's line table."""
+def _ranges(elf: bytes) -> Iterator[_Row]:
+    """Every row of every unit's line table."""
     image = ELFFile(io.BytesIO(elf))
     if not image.has_dwarf_info():
         return
@@ -84,7 +108,7 @@ def _ranges(elf: bytes) -> Iterator[tuple[int, int, str, int | None]]:
             yield from _rows(program)
 
 
-def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignore[no-untyped-def]
+def _rows(program) -> Iterator[_Row]:  # type: ignore[no-untyped-def]
     # DWARF 5 counts files from 0, earlier versions from 1.
     base = 0 if program.header.version >= 5 else 1
     names = [PurePosixPath(entry.name.decode()).name for entry in program.header.file_entry]
@@ -94,7 +118,9 @@ def _rows(program) -> Iterator[tuple[int, int, str, int | None]]:  # type: ignor
         if state is None:
             continue
         if previous is not None:
-            yield previous.address, state.address, names[previous.file - base], line
+            name = names[previous.file - base]
+            column = previous.column if previous.line else 0
+            yield _Row(previous.address, state.address, name, line, column)
         previous = None if state.end_sequence else state
         # Line 0 marks code without a source line, which belongs to the preceding line.
         line = state.line or line

@@ -9,6 +9,8 @@ from tilewright.core.records import Failed, KernelLanguage
 
 MORE_TURNS = 3
 """How often each distribution is drawn for a kernel that has untested conditions otherwise."""
+UNTESTED = "untested_condition"
+"""The kind of these failures."""
 NO_SEQUENCE = 0
 """The hash of a sequence without values."""
 
@@ -53,10 +55,10 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
             f"call, so the code for other results is untested{others}. Remove the special case, "
             "or compute all elements in the same way."
         )
-    return Failed("check", "untested_condition", language.located(log, first.line), first.line)
+    return Failed("check", UNTESTED, language.located(log, first.line), first.line)
 
 
 def unexamined(why: str, line: int | None = None) -> Failed:
     """The failure of a kernel that cannot be examined, for a reason that is a sentence."""
     log = f"the kernel could not be examined for conditions that its checks do not test: {why}"
-    return Failed("check", "untested_condition", log, line)
+    return Failed("check", UNTESTED, log, line)

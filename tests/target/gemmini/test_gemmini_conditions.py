@@ -101,6 +101,84 @@ def test_a_number_that_is_always_the_same_is_refused(opened: OpenTask, text: str
     assert failed.log.startswith(log)
 
 
+ROUNDED = """\
+void kernel(const int8_t A[16][64], const int8_t B[64][16], int8_t C[16][16]) {
+  static int32_t sums[16][16];
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(64, 1.0f, 16, 0);
+  config_ld(16, 1.0f, 16, 1);
+  config_st(64);
+  mvin(A, SPAD(0), 64, 16);
+  for (int k = 0; k < 64; k += 16) {
+    mvin2(&B[k][0], SPAD(SPAD_BANK_ROWS), 16, 16);
+    preload(SPAD(SPAD_BANK_ROWS), ACC(0) | (k ? ACCUMULATE : 0), 16, 16, 16, 16);
+    compute_preloaded(SPAD(k), NONE, 16, 16, 16, 16);
+  }
+  mvout(sums, ACC(0) | FULL, 16, 16);
+  fence();
+  for (int y = 0; y < 16; y++)
+#pragma GCC unroll 1
+    for (int x = 0; x < 16; x++) {
+      int v = (sums[y][x] + 512) >> 10;
+      v = v > 127 ? 127 : v < -128 ? -128 : v;
+      C[y][x] = v;
+    }
+}
+"""
+"""Few of the rounded sums are limited."""
+
+
+@pytest.mark.skipif(find_gcc() is None, reason="the other compiler always unrolls as it is asked")
+def test_copies_of_a_condition_in_an_unrolled_loop_may_have_one_result(tmp_path: Path) -> None:
+    text = 'target = "gemmini"\nname = "rounded"\noperations = 32768\n'
+    for name, shape, role in (
+        ("A", "16, 64", "input"),
+        ("B", "64, 16", "input"),
+        ("C", "16, 16", "output"),
+    ):
+        text += f'[[argument]]\nname = "{name}"\nshape = [{shape}]\n'
+        text += f'dtype = "int8"\nrole = "{role}"\n'
+    (tmp_path / "workload.toml").write_text(text)
+    (tmp_path / "kernel.c").write_text(ROUNDED)
+    reference = "def reference(A, B):\n    s = A.astype(np.int64) @ B.astype(np.int64)\n"
+    reference += "    return np.clip((s + 512) >> 10, -128, 127).astype(np.int8)\n"
+    (tmp_path / "reference.py").write_text(f"import numpy as np\n\n\n{reference}")
+    opened = open_task(str(tmp_path), {"input_seed": 1, "compile_timeout_s": 60.0})
+    unrolled = ROUNDED.replace("unroll 1", "unroll 16")
+    outcome = outcome_of(opened, unrolled)
+    assert isinstance(outcome, Measured), outcome
+    special = "C[y][x] = y == 2 && sums[2][x] == 12345 && A[2][x] == 77 ? 1 : v;"
+    refused(outcome_of(opened, unrolled.replace("C[y][x] = v;", special)))
+    # The name of a macro says nothing about the conditions in it.
+    limit = "#define LIMIT(v) (v > 127 ? 127 : v < -128 ? -128 : v)\n"
+    named = unrolled.replace("v > 127 ? 127 : v < -128 ? -128 : v", "LIMIT(v)")
+    refused(outcome_of(opened, limit + named))
+    # A kernel can write its own debug information, which says what is a copy.
+    own = '#define OWN __attribute__((section(".data.own")))\n'
+    refused(outcome_of(opened, own + unrolled))
+    # Without unrolled loops, there must be no untested condition.
+    builder, checker, _ = opened.task.evaluator
+    rolled = builder.build(Candidate(ROUNDED.replace("C[y][x] = v;", special)))
+    checker._examination._rolled = lambda artifact: rolled  # type: ignore[attr-defined]
+    refused(outcome_of(opened, unrolled))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int s = 1;\n#pragma GCC unroll 12\n"
+        "for (int j = 0; j < 12; j++) s *= A[4][j] > 10;\nC[2][3] += s * 5;",
+        "int n = 0;\n#pragma GCC unroll 12\n"
+        "for (int j = 0; j < 12; j++) n += A[4][j] > 10;\nC[2][3] += n == 12;",
+        # two conditions at one place of the source
+        "\n#pragma GCC unroll 8\nfor (int j = 0; j < 8; j++)"
+        "if (j < 7 ? A[4][j] > 5 : A[3][4] > A[3][5] + 254) C[2][3] += j == 7;",
+    ],
+)
+def test_special_cases_in_unrolled_loops_are_refused(opened: OpenTask, text: str) -> None:
+    refused(outcome_of(opened, ending(text)))
+
+
 def test_a_number_that_one_of_the_first_calls_computes_is_looked_for_in_further_calls(
     opened: OpenTask,
 ) -> None:

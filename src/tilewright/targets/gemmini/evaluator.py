@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
 from tilewright.core.records import (
     Artifact,
@@ -59,7 +60,11 @@ def create_evaluator(
     toolchain = find_toolchain()
     builder = GemminiBuilder(toolchain, instance, settings.compile_timeout_s, baselines)
     examination = Examination(
-        simulator, cases, settings.checks, lambda: builder.build(Candidate(start))
+        simulator,
+        cases,
+        settings.checks,
+        lambda: builder.build(Candidate(start)),
+        builder.build_rolled,
     )
     return (
         builder,
@@ -103,6 +108,15 @@ class GemminiBuilder:
         if isinstance(built, Failed):
             return built
         return Artifact(candidate.id, built, self._toolchain.id, candidate.source)
+
+    def build_rolled(self, artifact: Artifact) -> Artifact | None:
+        """The same kernel without unrolled loops, or None if the compiler cannot make it."""
+        flags = self._toolchain.rolled_flags
+        header = self._instance.header
+        built = flags and compile_kernel(
+            self._toolchain, artifact.source, header, self._timeout_s, flags
+        )
+        return replace(artifact, binary=built) if isinstance(built, bytes) else None
 
 
 class GemminiChecker:

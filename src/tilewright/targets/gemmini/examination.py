@@ -7,7 +7,7 @@ inputs of the checks are simulated once more, with recording.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 from tilewright.core.records import Artifact, Failed
@@ -17,8 +17,15 @@ from tilewright.parts.languages import C
 from tilewright.parts.machine_code.flow import joins
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.machine_code.riscv import read_elf
-from tilewright.parts.untested_conditions import MORE_TURNS, Untested, refusal, unexamined
+from tilewright.parts.untested_conditions import (
+    MORE_TURNS,
+    UNTESTED,
+    Untested,
+    refusal,
+    unexamined,
+)
 from tilewright.targets.gemmini.code import COMMANDS
+from tilewright.targets.gemmini.copied_code import copies_of
 from tilewright.targets.gemmini.recorded import Recorded
 from tilewright.targets.gemmini.simulator import MOST_CALLS, Simulator
 
@@ -27,7 +34,9 @@ class Examination:
     """Examines the kernels of one task.
 
     `start` returns the starting kernel, which shows what an honest kernel may contain: if it has an
-    untested condition itself, no kernel is refused.
+    untested condition itself, no kernel is refused. `rolled` compiles a kernel without unrolled
+    loops, if it can: where a copy of a condition has one result only because each copy sees a part
+    of the elements, the condition itself has both.
     """
 
     def __init__(
@@ -36,25 +45,38 @@ class Examination:
         cases: Cases,
         checks: int,
         start: Callable[[], Artifact | Failed],
+        rolled: Callable[[Artifact], Artifact | None],
     ) -> None:
         self._simulator = simulator
         self._cases = cases
         self._checks = checks
         self._start = start
+        self._rolled = rolled
 
     def failure(self, artifact: Artifact) -> Failed | None:
         """Why a kernel is refused whose core reads data, or None."""
-        found = self._found(artifact)
+        found = self._judged(artifact)
         return None if found is None or self._start_fails else found
 
     @cached_property
     def _start_fails(self) -> bool:
         start = self._start()
-        return isinstance(start, Failed) or self._found(start) is not None
+        return isinstance(start, Failed) or self._judged(start) is not None
 
-    def _found(self, artifact: Artifact) -> Failed | None:
+    def _judged(self, artifact: Artifact) -> Failed | None:
+        found = self._found(artifact)
+        if found is None or found.kind != UNTESTED:
+            return found
+        rolled = self._rolled(artifact)
+        if rolled is None or self._found(rolled) is not None:
+            return found
+        return self._found(artifact, with_copies=True)
+
+    def _found(self, artifact: Artifact, with_copies: bool = False) -> Failed | None:
+        """`with_copies`: an instruction is tested if a copy of it is."""
         try:
-            meeting = joins(read_elf(artifact.binary, C.entry, COMMANDS)[1])
+            code = read_elf(artifact.binary, C.entry, COMMANDS)[1]
+            meeting = joins(code)
         except (ValueError, TooLargeError):
             return unexamined("it has more code than can be examined.")
         once = self._cases.compared(self._checks)
@@ -68,12 +90,12 @@ class Examination:
             for one in run.conditions:
                 results.setdefault(one.pc, Recorded()).add(one)
             calls = first + len(called)
-            is_settled = not any(
-                known.may_be_untested(calls, results) for known in results.values()
-            )
-            if is_settled and calls >= len(once):
+            if calls < len(once):
+                continue
+            copies = copies_of(artifact, code, results) if with_copies else {}
+            if not _untested(Recorded.may_be_untested, results, calls, copies):
                 return None
-        untested = [pc for pc, known in results.items() if known.is_untested(calls, results)]
+        untested = _untested(Recorded.is_untested, results, calls, copies)
         return refusal(self._located(artifact, results, untested), calls, C) if untested else None
 
     def _located(
@@ -84,3 +106,21 @@ class Examination:
             Untested(line, results[pc].is_jump, results[pc].is_number)
             for pc, line in zip(untested, lines, strict=True)
         ]
+
+
+def _untested(
+    judged: Callable[[Recorded, int, Collection[int]], bool],
+    results: Mapping[int, Recorded],
+    calls: int,
+    copies: Mapping[int, Collection[int]],
+) -> list[int]:
+    """The instructions that are untested, as `judged` says, and that no copy of them tests."""
+    varying = {pc for pc, known in results.items() if not known.is_always_the_same}
+    # As one instruction, all copies would have had the results of each.
+    varying |= {pc for pc, same in copies.items() if not varying.isdisjoint(same)}
+    return [
+        pc
+        for pc, known in results.items()
+        if judged(known, calls, varying)
+        and not any(results[copy].tests(known) for copy in copies.get(pc, ()))
+    ]

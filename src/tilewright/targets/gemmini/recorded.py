@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -51,22 +51,24 @@ class Recorded:
         """Whether a condition was false and true; also true for a number."""
         return self.is_number or self.was_false == self.was_true
 
-    def is_untested(self, calls: int, others: Mapping[int, Recorded]) -> bool:
+    def is_untested(self, calls: int, varying: Collection[int]) -> bool:
         """Whether other results, or other numbers, have not occurred in so many calls.
 
-        `others` are all instructions that read data, by their addresses.
+        `varying` are the addresses of the instructions whose results were not always the same.
         """
         return (
             self.is_jump
             or not self.had_both_results
             or (self._loses_values and _is_common(self.results, calls))
-            or any(_is_common(values, calls) for values in self._picked(others))
+            or any(_is_common(values, calls) for values in self._picked(varying))
         )
 
-    def may_be_untested(self, calls: int, others: Mapping[int, Recorded]) -> bool:
+    def may_be_untested(self, calls: int, varying: Collection[int]) -> bool:
         """The same, or whether further calls may show it."""
         return (
-            self.is_untested(calls, others) or self.is_always_the_same or bool(self._picked(others))
+            self.is_untested(calls, varying)
+            or self.is_always_the_same
+            or bool(self._picked(varying))
         )
 
     @property
@@ -81,21 +83,46 @@ class Recorded:
         """
         return self.is_always_the_same and not _are_same_in_all(self.operands)
 
-    def _picked(self, others: Mapping[int, Recorded]) -> list[list[_Hashes]]:
+    def tests(self, other: Recorded) -> bool:
+        """Whether this instruction had the results that another copy of it lacks, so that both
+        would be tested if they were one instruction.
+        """
+        return (
+            not (self.is_jump or other.is_jump)
+            and self.had_both_results
+            and bool(self.results)
+            and not self.is_always_the_same
+            and all(
+                _varies(mine) or not theirs or not _are_same_in_all(theirs)
+                for mine, theirs in zip(self._operand_values, other._operand_values, strict=False)
+            )
+        )
+
+    @property
+    def _operand_values(self) -> list[list[_Hashes]]:
+        """The sequences of each operand, without those of calls in which it was no data."""
+        return [
+            [one for one in values if one[0] != NO_SEQUENCE]
+            for values in zip(*self.values, strict=True)
+        ]
+
+    def _picked(self, varying: Collection[int]) -> list[list[_Hashes]]:
         """The sequences of each operand that was always the same, although the instruction that
         computed it had other results as well, for instance in other iterations of a loop.
         """
         found = []
-        for values, producers in zip(zip(*self.values, strict=True), self.producers, strict=False):
-            read = [one for one in values if one[0] != NO_SEQUENCE]
-            is_same = _are_same_in_all(read)
-            if is_same and any(not others[pc].is_always_the_same for pc in producers):
+        for read, producers in zip(self._operand_values, self.producers, strict=False):
+            if _are_same_in_all(read) and any(pc in varying for pc in producers):
                 found.append(read)
         return found
 
 
 def _is_common(sequences: Sequence[_Hashes], calls: int) -> bool:
     return len(sequences) > 1 and LEAST_SHARE * len(sequences) >= calls
+
+
+def _varies(sequences: Sequence[_Hashes]) -> bool:
+    return bool(sequences) and not _are_same_in_all(sequences)
 
 
 def _are_same_in_all(sequences: Sequence[_Hashes]) -> bool:

@@ -37,13 +37,17 @@ COMPILE_FLAGS = (
     "-O2", "-g1", "-std=gnu99", "-mabi=lp64d", "-mcmodel=medany", "-ffreestanding", "-fno-common",
     "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration",
 )  # fmt: skip
+ROLLED_FLAGS = (
+    "-fdisable-tree-cunrolli", "-fdisable-tree-cunroll", "-fdisable-rtl-loop2_unroll",
+)  # fmt: skip
 _MAX_BINARY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """One usable compiler. `id` contains its name and version, and is stored with every result.
-    `readable` are the folders in which it is installed, in addition to those of the system.
+    `readable` are the folders in which it is installed, in addition to those of the system. With
+    `rolled_flags`, it unrolls no loop; empty if it cannot be told so.
     """
 
     id: str
@@ -52,6 +56,7 @@ class Toolchain:
     link_flags: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     readable: tuple[Path, ...] = ()
+    rolled_flags: tuple[str, ...] = ()
 
     @property
     def build(self) -> str:
@@ -91,6 +96,7 @@ def find_gcc() -> Toolchain | None:
             "-Wl,--build-id=none", f"-Wl,-T,{RUNTIME / 'link.ld'}",
         ),
         readable=(_home(path),),
+        rolled_flags=ROLLED_FLAGS,
     )  # fmt: skip
 
 
@@ -121,7 +127,7 @@ def find_zig() -> Toolchain | None:
 
 
 def compile_kernel(
-    toolchain: Toolchain, source: str, header: str, timeout_s: float
+    toolchain: Toolchain, source: str, header: str, timeout_s: float, flags: Sequence[str] = ()
 ) -> bytes | Failed:
     """The linked ELF file, which is identical for the same source, header and toolchain.
 
@@ -134,7 +140,7 @@ def compile_kernel(
         (folder / CONFIGURATION_HEADER).write_text(header, encoding="utf-8")
         (folder / "runtime.o").write_bytes(_runtime_object(toolchain))
         arguments = (
-            *toolchain.link_flags, "-include", "gemmini.h", C.file, "runtime.o",
+            *toolchain.link_flags, *flags, "-include", "gemmini.h", C.file, "runtime.o",
             "-o", "kernel.elf",
         )  # fmt: skip
         finished = run_compiler(toolchain, arguments, folder, timeout_s)
