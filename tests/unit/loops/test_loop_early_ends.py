@@ -225,6 +225,53 @@ def test_a_function_without_a_value_may_return_anywhere(tmp_path: Path) -> None:
     assert_reading_keeps_results(text, tmp_path, range(5))
 
 
+@needs_gcc
+@pytest.mark.parametrize(
+    "function",
+    [
+        "int32_t *f(int32_t *h, int n) { if (n <= 0) return g(h); else return h; }",
+        "int32_t *f(int32_t *h, int n) { if (n > 3) return (*h = 7, h); h[1] = 5; return h + 1; }",
+        "int32_t *f(int32_t *h, int n) { if (n <= 0) return h + (h[2] = n); "
+        "return (h[1] = 5, h); }",
+        "int32_t *f(int32_t *h, int n) { for (int j = 0; j < 3; j++) { h[j] += n; "
+        "if (h[j] > 4) return /* all */ h + k(h); } return h; }",
+        "int32_t *f(int32_t *h, int n) { if (n > 3) return NULL; h[0] = 4; return 0; }",
+        "int32_t *f(int32_t *h, int n) { h[0] = n; return n > 3 ? NULL : h + n; }",
+        "void *f(int32_t *h, int n) { h[0] = n; return (void *)h; }",
+        "void f(int32_t *h, int n) { if (n <= 0) return (void)k(h); else h[0] = 5; }",
+        "void f(int32_t *h, int n) { if (n <= 0) return v(h); h[0] = 5; return v(h + 1); }",
+        "void f(int32_t *h, int n) { if (n <= 0) return v(h), (void)(h[0]++); h[0] = 5; }",
+        "void f(int32_t *h, int n) { if (n < 0) return; else if (n < 3) return v(h); h[0] = n; }",
+        "void f(int32_t *h, int n) { int i = 0; for (;;) { i++; h[1] += n; "
+        "if (i == 3) return v(h); } }",
+    ],
+)
+def test_effects_of_what_nothing_uses_are_kept(function: str, tmp_path: Path) -> None:
+    text = (
+        "#include <stddef.h>\n#include <stdint.h>\n"
+        "static int k(int32_t *h) { h[2] += 9; return 1; }\n"
+        "static void v(int32_t *h) { h[2] += 9; }\n"
+        "static int32_t *g(int32_t *h) { h[1] = 77; return h + 2; }\n"
+        f"static {function}\n{HEAD}void kernel{SIGNATURE} {{ "
+        "for (int i = 0; i < 12; i++) f(H + i, A[i]); }"
+    )
+    assert_reading_keeps_results(text, tmp_path, range(5))
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("for (;;) { if (i == 5) return 1; if (h[i] > 3) break; i++; } return 2;", "both"),
+        ("for (;;) { i++; if (h[i] > 3) break; if (i == 5) return 1; } return 2;", "both"),
+        ("int t = 9; for (;;) { int t = h[i]; i++; if (i == 5) return t; }", "declares"),
+    ],
+)
+def test_other_ends_of_loops_that_return_are_refused(body: str, why: str) -> None:
+    text = f"static int f(const int *h) {{ int i = 0; {body} }}\n"
+    with pytest.raises(UnsupportedError, match=why):
+        parse(f"{text}void kernel(const int h[8], int o[1]) {{ o[0] = f(h); }}")
+
+
 def nested(kind: str, depth: int) -> str:
     """A function with nested conditions that read elements which may not exist."""
     if kind == "returns":
@@ -264,3 +311,29 @@ def test_the_time_of_reading_does_not_double_with_each_condition(
         f"static int f(int x, const int *T) {{ {nested(kind, 25)} }}\n"
         "void kernel(const int T[8], int Y[8]) { for (int i = 0; i < 8; i++) Y[i] = f(T[i], T); }"
     )
+
+
+def test_loops_that_data_end_with_a_carried_variable_are_read() -> None:
+    """Such a loop takes no fixed amount of what is left, as in the Mandelbrot set."""
+    body = (
+        "for (int i = 0; i < 8; i++) {\n    float x = 0; int n;\n"
+        "    for (n = 0; n < 9 && x < c[i]; n++) { float t = x * x + c[i]; x = t; }\n"
+        "    o[i] = n;\n  }"
+    )
+    assert parse(f"void kernel(const float c[8], int o[8]) {{\n  {body}\n}}")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "{ int a : 4, b : 9; }",
+        "{ _Alignas(32) int a; int b; }",
+        "__attribute__((aligned(32))) { int a, b; }",
+        "{ int a, b __attribute__((aligned(16))); }",
+    ],
+)
+def test_structures_with_gaps_between_fields_are_refused(fields: str) -> None:
+    struct = f"struct q {fields};" if fields[0] == "{" else f"struct {fields[:29]} q {fields[29:]};"
+    text = "void kernel(int o[8]) { struct q *y = (struct q *)o; y[0].a += y[0].b; }"
+    with pytest.raises(UnsupportedError, match="bit-fields or alignments"):
+        parse(f"{struct}\n{text}")

@@ -532,8 +532,6 @@ def test_limits_of_the_standard_headers_are_read_where_they_are_included() -> No
         ("KERNEL {\n  float t = 0;\n  X[1] = X[0] > 1 && (t = X[2]) > 1;\n}", 3, "under a cond"),
         ("KERNEL {\n  for (int j = 0; j < 2; j++)\n"
          "    for (int i = 0;; i++) { if (i == 4) return; X[i] = 0; }\n}", 3, "ends this loop"),
-        ("KERNEL {\n  if (X[0] > 0) { if (X[1] > 0) return; else return; }\n  X[3] = 1;\n}", 2,
-         "leaves this function"),
         ("KERNEL {\n  float (*r)[4] = (float (*)[3])X;\n}", 2, "like"),
         ("void kernel(const float X[8], float Y[4]) {\n  for (int i = 0; i < 8; i++)\n"
          "    if (i < 4) { if (X[i] > 0) Y[i] = 1; else Y[i] = 2; }\n}", 3, "outside its sizes"),

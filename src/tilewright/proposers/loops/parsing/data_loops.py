@@ -62,7 +62,7 @@ _SMALL: frozenset[Type] = frozenset(("int", "int8_t", "uint8_t", "int16_t", "uin
 """Types whose values an int can hold."""
 _COUNTING: frozenset[Type] = frozenset(("int", "int32_t", "uint32_t", "int64_t", "uint64_t"))
 """Types of variables that do not begin again within the loops of a kernel."""
-_EFFECTS = ("call_expression", "assignment_expression", "update_expression")
+EFFECTS = ("call_expression", "assignment_expression", "update_expression")
 """Expressions that may change something."""
 
 
@@ -211,4 +211,4 @@ def _always_read(statement: Statement) -> Iterator[Element]:
 
 def has_effects(node: Node) -> bool:
     """Whether an expression may change something, so that it is computed only once."""
-    return any(n.type in _EFFECTS for n in (node, *descendants(node)))
+    return any(n.type in EFFECTS for n in (node, *descendants(node)))

@@ -129,6 +129,11 @@ def return_of(node: Node) -> Node | None:
     return None
 
 
+def value_of(node: Node) -> Node | None:
+    """The expression of a `return`."""
+    return next((n for n in node.named_children if n.type != "comment"), None)
+
+
 def _break_of(node: Node) -> Node | None:
     """The condition of a statement that does nothing but end the loop, or return from the
     function."""
@@ -208,12 +213,16 @@ def scales(node: Node) -> bool:
 def takes_what_is_left(node: Node) -> bool:
     """Whether a loop takes an amount from its variable that depends on the variable itself, as in
     `while (n > 0) { int m = n < 9 ? n : 9; ...; n -= m; }`."""
-    if node.type == "do_statement" or node.child_by_field_name("condition") is None:
+    condition = node.child_by_field_name("condition")
+    if node.type == "do_statement" or condition is None:
         return False
+    condition = bare(condition)
+    if condition.type == "binary_expression" and operator_of(condition) in ("&&", "||"):
+        return False  # data may end such a loop, whose other side counts
     body = inside(field_of(node, "body"))
     simple = (n for n in body if n.type == "expression_statement")
     steps = [part for n in simple for part in n.named_children[:1]]  # none in an empty statement
-    for name in identifiers(field_of(node, "condition")):
+    for name in identifiers(condition):
         taken = [n for n in steps if n.type == "assignment_expression" and updates(n, name)]
         amounts = {i for n in taken for i in identifiers(field_of(n, "right"))} - {name}
         for part in (n for child in body for n in descendants(child)):

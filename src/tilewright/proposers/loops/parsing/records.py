@@ -59,6 +59,8 @@ def defined_records(node: Node) -> Mapping[str, Bundle]:
     body = specifier.child_by_field_name("body")
     if body is None:
         return {}
+    if any(map(_changes_layout, descendants(node))):
+        raise UnsupportedError(node, "a structure with bit-fields or alignments is not supported")
     tag = specifier.child_by_field_name("name")
     names = [f"struct {text_of(tag)}"] if tag is not None else []
     if node.type == "type_definition":
@@ -78,6 +80,13 @@ def defined_records(node: Node) -> Mapping[str, Bundle]:
     if not fields:
         raise UnsupportedError(node, "a structure without fields is not supported")
     return dict.fromkeys(names, Bundle(tuple(fields)))
+
+
+def _changes_layout(node: Node) -> bool:
+    """Whether fields do not follow each other as numbers of their types do."""
+    if node.type == "attribute_specifier":  # without gaps, as all fields have one type, it stays so
+        return "aligned" in text_of(node)
+    return node.type in ("bitfield_clause", "alignas_qualifier", "attribute_declaration")
 
 
 def fields_in_order(listed: Node, names: Sequence[str]) -> list[Node | None] | None:

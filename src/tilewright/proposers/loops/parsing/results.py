@@ -16,12 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import LOOPS, descendants
+from tilewright.proposers.c.syntax import (
+    LOOPS,
+    declared_names,
+    descendants,
+    identifiers,
+    may_break,
+)
 from tilewright.proposers.loops.analysis.changes import changed_outside, used_by
 from tilewright.proposers.loops.ir import Binary, Element, Expr, Number, Select, Type, expressions
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
 from tilewright.proposers.loops.parsing.data_loops import has_effects
-from tilewright.proposers.loops.parsing.heads import return_of
+from tilewright.proposers.loops.parsing.heads import return_of, value_of
 from tilewright.proposers.loops.parsing.scope import Binding, Value
 from tilewright.proposers.loops.parsing.statements import (
     condition_of,
@@ -94,13 +100,20 @@ class Results(VaryingLoops):
             return self.returned_early(nodes, kind)
         for place, node in enumerate(nodes):
             if node.type == "return_statement":
-                if not node.named_children:
+                given = value_of(node)
+                if given is None:
                     return None
                 if kind is None:
-                    self.place(node.named_children[0])  # a pointer, which nothing uses
+                    self.unused(given)
                     return None
-                return converted(node, self.value(node.named_children[0]), kind)
+                return converted(node, self.value(given), kind)
             if (end := return_of(node)) is not None:
+                if any(map(may_break, inside(field_of(node, "body")))):
+                    what = "a loop without a condition contains both `break` and `return`"
+                    raise UnsupportedError(node, what)
+                if {*declared_names(node)} & {*identifiers(end)}:
+                    what = "a `return` in a loop uses a name that the loop declares"
+                    raise UnsupportedError(end, what)
                 self._done += self.loop(node)
                 return self.returned([end], kind)
             if node.type == "compound_statement" and returns(node):
@@ -134,9 +147,10 @@ class Results(VaryingLoops):
             branch[:-1] if end else followed(place, rest)
             for place, branch, end in zip(places, branches, ends, strict=True)
         )
-        if any(returns(n) for n in (*first, *second)):
-            what = "a `return` in an inner statement leaves this function"
-            raise UnsupportedError(node, what)
+        effects = any(end and has_effects(b[-1]) for b, end in zip(branches, ends, strict=True))
+        if effects or any(map(returns, (*first, *second))):
+            self.returned_early([node, *rest], None)
+            return
         self._if(node, first, second)
 
     def without_hints(self, nodes: Sequence[Node]) -> list[Node]:
