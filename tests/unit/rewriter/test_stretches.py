@@ -180,3 +180,34 @@ def test_a_function_may_change_what_commands_load(machine: Machine) -> None:
     source = with_bias(kept, finish=f"spoil(sums[y][x]); {HALF_UP}", before=before)
     with pytest.raises(NotRaised):
         raised(source, machine)
+
+
+COUNTING = "static int calls;\n" + NARROW.replace("s = (s", "calls++; s = (s")
+SHIFTING = "static int places = 6;\n" + NARROW.replace(">> 6", ">> places")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        with_bias("int total = 0; " + CLAMP, finish=HALF_UP + " total += 1;",
+                  end="C[0][0] = total;"),
+        with_bias("int last = 0; " + CLAMP, finish=HALF_UP + " last = sums[y][x];",
+                  end="C[0][0] = last;"),
+        with_bias(before="static int total;\n" + NARROW, finish=HALF_UP + " total += 1;",
+                  end="C[0][0] = total;"),
+        with_bias(before=COUNTING, end="C[0][0] = calls;"),
+        with_bias("places = bias[0] > 0 ? 6 : 5; " + CLAMP, before=SHIFTING),
+        with_bias(before=SHIFTING, end="places = bias[0] > 0 ? 6 : 5;"),
+        with_bias("places++; " + CLAMP, before=SHIFTING),
+    ],
+    ids=["counter", "last_sum", "counter_of_the_file", "counter_in_a_function",
+         "read_in_a_function", "changed_later", "kept_until_the_next_call"],
+)  # fmt: skip
+def test_core_code_that_shares_variables_with_other_code_is_kept(
+    machine: Machine, source: str
+) -> None:
+    try:
+        text = emit(raised(source, machine))
+    except NotRaised:
+        return
+    assert "narrow(" in text[text.index("config_ex") :]

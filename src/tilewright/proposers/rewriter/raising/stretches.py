@@ -28,6 +28,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.core_parts import called, limits, names_of
+from tilewright.proposers.rewriter.raising.core_variables import changed_by, declared_in
 from tilewright.proposers.rewriter.raising.execute import CORE, Event, NotRaised, Run, executed
 
 
@@ -64,7 +65,7 @@ def parts(kernel: Kernel, machine: Machine) -> list[Body | Stretch]:
             continue
         before = tuple(s for core, part in groups[:number] if core for s in part)
         others = tuple(s for n, (_, part) in enumerate(groups) if n != number for s in part)
-        stretch = _stretch(kernel, body, before, others)
+        stretch = _stretch(kernel, body, before, others, machine)
         run = _configured(executed(emit(stretch), machine, data=has_opaque(body)), settings)
         moves = any(machine.unit(name) not in ("config", "sync") for name in run.commands)
         made = Stretch(stretch, run, _limits(kernel, before, machine))
@@ -93,7 +94,7 @@ def _is_core(stmt: Stmt, unsafe: frozenset[str]) -> bool:
     return next(commands((stmt,)), None) is None
 
 
-def _stretch(kernel: Kernel, body: Body, before: Body, others: Body) -> Kernel:
+def _stretch(kernel: Kernel, body: Body, before: Body, others: Body, machine: Machine) -> Kernel:
     """A kernel of only these statements. Arrays that the `others` use as well are parameters.
 
     Variables that the core's statements `before` define are defined in this kernel too.
@@ -106,14 +107,44 @@ def _stretch(kernel: Kernel, body: Body, before: Body, others: Body) -> Kernel:
     shared = {a.name for a in arrays if a.name in elsewhere}
     if shared & called(body, kernel):
         raise NotRaised("a function of the core uses an array that other code uses")
-    names = {a.name for a in kernel.arrays}
-    defined = tuple(s for s in before if isinstance(s, Opaque) and not names_of((s,)) & names)
-    rest = tuple(s for s in before if s not in defined)
-    if names_of(defined) & names_of(rest) & here:
+    if _changed(kernel, body, machine) & here:
+        raise NotRaised("code of the core in a loop of commands changes a variable of other code")
+    defined = _needed(kernel, here, before, machine)
+    used = here | names_of(defined) | called(defined, kernel)
+    text = "".join(s.text for s in defined if isinstance(s, Opaque))
+    declared = declared_in(text, lasting=False)
+    declared -= declared_in(kernel.before + kernel.after, lasting=True)
+    rest = tuple(s for s in others if s not in defined)
+    changed = _changed(kernel, rest, machine) | _changed(kernel, defined, machine) - declared
+    if changed & used:
         raise NotRaised("code of the core in a loop of commands uses a variable of other code")
     return replace(
         alone((*defined, *body), arrays, shared), before=kernel.before, after=kernel.after
     )
+
+
+def _needed(kernel: Kernel, here: Set[str], before: Body, machine: Machine) -> Body:
+    """The core's statements `before` that define variables among the names `here`, without those
+    that use arrays."""
+    names = {a.name for a in kernel.arrays}
+    plain = {
+        s: (_changed(kernel, (s,), machine), names_of((s,)) | called((s,), kernel))
+        for s in before
+        if isinstance(s, Opaque)
+    }
+    plain = {s: found for s, found in plain.items() if not found[1] & names}
+    used, found = set(here), set[Stmt]()
+    while new := {s for s, (changed, _) in plain.items() if s not in found and changed & used}:
+        found |= new
+        used |= {name for s in new for name in plain[s][1]}
+    return tuple(s for s in before if s in found)
+
+
+def _changed(kernel: Kernel, body: Body, machine: Machine) -> frozenset[str]:
+    """The variables that statements may change, and that are not declared inside of them."""
+    names = {a.name for a in kernel.arrays}
+    only = replace(alone(body, kernel.arrays, names), before=kernel.before, after=kernel.after)
+    return changed_by(emit(only), machine) - names
 
 
 def _limits(kernel: Kernel, before: Body, machine: Machine) -> Mapping[str, int]:
