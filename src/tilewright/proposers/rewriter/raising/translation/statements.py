@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import TELLS, text_of
+from tilewright.proposers.c.syntax import TELLS, descendants, text_of
 from tilewright.proposers.rewriter.raising.translation.expressions import Expressions
 from tilewright.proposers.rewriter.raising.translation.parts import (
     OWN,
@@ -24,6 +24,10 @@ from tilewright.proposers.rewriter.raising.types import (
     size_of,
 )
 
+_IFS = 8
+"""The most `if` statements that are read as one value. What follows them is translated once for each
+of their ways."""
+
 
 class Statements(Expressions):
     """Translates C statements to Python statements."""
@@ -33,7 +37,11 @@ class Statements(Expressions):
         before = len(self.lines)
         for number, child in enumerate(node.named_children):
             if child.type == "if_statement" and self.data and self.result is not None:
-                result = self._returned(node.named_children[number:], self.result)
+                rest = node.named_children[number:]
+                is_short = (
+                    sum(n.type == "if_statement" for r in rest for n in descendants(r)) < _IFS
+                )
+                result = self._returned(rest, self.result) if is_short else None
                 if result is not None:
                     self._put(child, f"return {result}")
                     break
@@ -141,8 +149,10 @@ class Statements(Expressions):
             case "if_statement":
                 other = first.child_by_field_name("alternative")
                 yes = self._returned([field_of(first, "consequence"), *rest], kind)
+                if yes is None:
+                    return None
                 no = self._returned(rest if other is None else [other, *rest], kind)
-                if yes is not None and no is not None:
+                if no is not None:
                     return self._chosen(self.truth(field_of(first, "condition")), yes, no)
         return None
 
