@@ -732,7 +732,8 @@ def test_a_kernel_with_the_most_arguments_is_examined(tmp_path: Path) -> None:
         "unsigned b; memcpy(&b, &X[3][4], 4); b = (b ^ 0x42424242u) & 255;"
         " for (int j = 0; j < 15; j++) Y[2][j] = 2 * X[2][j + 1 - ((b + 255) >> 8)];",
         # the remainder of a number that is negative for one value only
-        "unsigned b; memcpy(&b, &X[3][4], 4); long h = (long)(b ^ 0x42424242u) - 1; float y = Y[2][2];"
+        "unsigned b; memcpy(&b, &X[3][4], 4); long h = (long)(b ^ 0x42424242u) - 1; "
+        "float y = Y[2][2];"
         " float t[3] = {y + 1, y, y}; Y[2][2] = t[h % 2 + 1];",
         # a condition that also has its other result for constants
         "float all[17]; memcpy(all, X[2], 64); all[16] = 77; float n = 0;"

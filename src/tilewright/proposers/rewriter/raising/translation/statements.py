@@ -25,8 +25,9 @@ from tilewright.proposers.rewriter.raising.types import (
 )
 
 _IFS = 8
-"""The most `if` statements that are read as one value. What follows them is translated once for each
-of their ways."""
+"""The most `if` statements that are read as one value, because what follows them is translated once
+for each of their ways.
+"""
 
 
 class Statements(Expressions):
