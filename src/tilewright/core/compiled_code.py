@@ -36,6 +36,7 @@ class CodeLoop:
         spill_loads, spill_stores: accesses to single words of the stack frame.
         extensions: instructions that only extend a number with its sign or with zeros.
         vector_bytes: width of the widest register used by arithmetic; 0 for scalar code.
+        vector_reads, vector_writes: instructions that read or write memory of this width.
         listing: the instructions in the order of addresses, including inner loops.
     """
 
@@ -53,6 +54,8 @@ class CodeLoop:
     spill_stores: int = 0
     extensions: int = 0
     vector_bytes: int = 0
+    vector_reads: int = 0
+    vector_writes: int = 0
     listing: tuple[CodeLine, ...] = ()
     one_path: bool = False
 

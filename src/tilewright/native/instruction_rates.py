@@ -64,8 +64,9 @@ class InstructionRates:
         yield work("shifts and logic", 0), self.shifts_and_logic, "shifts and logic"
         yield work("conversions", 0), self.conversions, "conversions"
         yield counted("vector arithmetic", 0), self.vector_arithmetic, "vector arithmetic"
-        yield counted("loads", 0) + loop.reads, self.loads, "loads"
-        yield counted("stores", 0), self.stores, "stores"
+        # Loads and stores of fewer bytes may start at higher rates.
+        yield loop.vector_reads, self.loads, "loads"
+        yield loop.vector_writes, self.stores, "stores"
 
 
 def instruction_rates(toolchain: Toolchain) -> InstructionRates | None:

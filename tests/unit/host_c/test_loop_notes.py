@@ -92,6 +92,8 @@ def test_with_measured_rates_the_limiting_instructions_and_the_clock_are_told() 
         instructions={"vector arithmetic": 9, "loads": 5, "stores": 1},
         vector_work={"multiply-adds": 4},
         reads=2,
+        vector_reads=7,
+        vector_writes=1,
         one_path=True,
     )
     (line,) = loop_notes([loop], {}, RATES)
@@ -100,6 +102,11 @@ def test_with_measured_rates_the_limiting_instructions_and_the_clock_are_told() 
         "A cycle of this core takes 0.25 ns. In each cycle, the core starts at most this many "
         "instructions on vectors of 64 bytes (measured): multiply-adds 1, shifts and logic 1.5, "
         "conversions 1, shuffles 1.5, vector arithmetic 2, loads 1, stores 0.5."
+    )
+    of_numbers = replace(loop, vector_reads=0)  # rates of loads of single numbers are not known
+    assert (
+        "at least 4 cycles because of the vector arithmetic"
+        in loop_notes([of_numbers], {}, RATES)[0]
     )
     many = replace(loop, vector_work={"multiply-adds": 9})
     assert "at least 9 cycles because of the multiply-adds" in loop_notes([many], {}, RATES)[0]

@@ -217,6 +217,27 @@ def test_vector_arithmetic_is_told_by_the_unit_that_does_it(text: str, work: str
     assert one.work == work
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("vmovups (%rax),%zmm1", 64),
+        ("vmovdqu64 %zmm1,0x40(%rax)", 64),
+        ("vfmadd231ps (%rax),%ymm2,%ymm3", 32),
+        ("vmovsldup (%rax),%zmm1", 64),
+        ("vfmadd231ps (%rax){1to16},%zmm2,%zmm3", 0),
+        ("vbroadcastss (%rax),%zmm1", 0),
+        ("vpmovzxbd (%rax),%zmm1", 0),
+        ("vmovss %xmm1,(%rax)", 0),
+        ("vmovd (%rax),%xmm1", 0),
+        ("vaddss (%rax),%xmm1,%xmm2", 0),
+        ("mov (%rax),%rcx", 0),
+        ("vaddps %zmm1,%zmm2,%zmm3", 0),
+    ],
+)
+def test_accesses_to_whole_vectors_are_told_from_those_to_less(text: str, size: int) -> None:
+    assert one(text).accessed_bytes == size
+
+
 def test_accesses_to_the_stack_frame_are_told_from_those_to_arrays() -> None:
     assert (one("mov %rax,0x38(%rsp)").frame, one("mov %rax,0x38(%rsp)").writes) == (True, True)
     assert not one("mov %rax,0x38(%rsp,%rcx,8)").frame  # a local array

@@ -35,7 +35,8 @@ class Instruction:
     accesses a single word of the stack frame. `extends` is true if it only extends a number with
     its sign or with zeros. `vector_bytes` is the width of the widest register of vector arithmetic,
     and 0 for other instructions. `work` says in words what vector arithmetic does, as far as this
-    decides which unit of the core does it.
+    decides which unit of the core does it. `accessed_bytes` is the size of a whole vector register
+    that the instruction reads from memory, or writes to it, and 0 if it accesses less.
     """
 
     address: int
@@ -50,6 +51,7 @@ class Instruction:
     extends: bool = False
     vector_bytes: int = 0
     work: str = ""
+    accessed_bytes: int = 0
     padding: bool = False
 
     @property

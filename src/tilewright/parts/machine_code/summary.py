@@ -56,6 +56,8 @@ def _loop(
     own = [code[position] for block in loop.own for position in block]
     whole = [position for block in loop.blocks for position in block]
     counted = Counter(one.kind for one in own)
+    widest = max((one.vector_bytes for one in own), default=0)
+    of_vectors = [one for one in own if one.accessed_bytes == widest > 0]
     return CodeLoop(
         number=number,
         line=_line_of(loop, lines),
@@ -71,7 +73,9 @@ def _loop(
         spill_loads=sum(one.frame and one.reads for one in own),
         spill_stores=sum(one.frame and one.writes for one in own),
         extensions=sum(one.extends for one in own),
-        vector_bytes=max((one.vector_bytes for one in own), default=0),
+        vector_bytes=widest,
+        vector_reads=sum(one.reads for one in of_vectors),
+        vector_writes=sum(one.writes for one in of_vectors),
         listing=tuple(
             CodeLine(code[position].address, code[position].text, lines[position])
             for position in whole

@@ -34,6 +34,11 @@ _SINGLE = re.compile(
 )
 """Instructions on one float in a vector register."""
 _XOR = re.compile(r"^v?p?xor(?:[dq]|p[sd])?$")
+_PART = re.compile(
+    r"broadcast|cvt|gather|scatter|extract|insert|extr[bwdq]|pins|pmov|compress|expand"
+    r"|^v?mov(?:[dq]|s[sdh]|[hl]p[sd]|ddup)$"
+)
+"""Vector instructions that access fewer bytes of memory than their registers have."""
 _VECTOR_MOVE = re.compile(
     r"^v?(?:mov|lddqu|perm|p?shuf|p?unpck|p?insert|insr|p?extr|extract|p?broadcast|palignr|align"
     r"|p?blend|pack|p?pack|pmov|pins|maskmov|pmaskmov|p?gather|p?scatter|p?compress|p?expand"
@@ -93,8 +98,14 @@ def _instruction(address: int, size: int, words: str, *, has_frame: bool) -> Ins
         extends=bool(_REGISTER_EXTENSION.match(name)) and memory is None,
         vector_bytes=widest if kind == "vector arithmetic" else 0,
         work=_work(name) if kind == "vector arithmetic" else "",
+        accessed_bytes=widest if (reads or writes) and _is_whole(name, words) else 0,
         padding=name.startswith("nop") or text == "xchg %ax,%ax" or "cs nop" in text,
     )
+
+
+def _is_whole(name: str, words: str) -> bool:
+    """Whether an instruction accesses as many bytes of memory as its vector registers have."""
+    return not (_PART.search(name) or _SINGLE.match(name) or "{1to" in words)
 
 
 def _work(name: str) -> str:

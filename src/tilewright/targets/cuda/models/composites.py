@@ -77,6 +77,10 @@ class _Steps:
         )
         return {"array": name, **said}
 
+    def keep(self, operation: Operation, shape: Sequence[int]) -> None:
+        """An operation that no kernel computes, as it is."""
+        self(str(operation["does"]).removeprefix("aten."), shape, *operation["given"])
+
     def scaled(self, value: Said, weight: Any, bias: Any, along: Sequence[int]) -> Said:
         """A value times weights plus biases, if there are any, viewed with a shape."""
         shape = value["shape"]
@@ -99,10 +103,10 @@ def _group_norm(steps: _Steps, operation: Operation) -> None:
 
 def _instance_norm(steps: _Steps, operation: Operation) -> None:
     """A batch normalisation of one image, with which PyTorch normalises each channel of several."""
-    value, weight, bias, _, _, training, _, least = operation["given"][:8]
+    value, weight, bias, averages, _, training, _, least = operation["given"][:8]
     shape = value["shape"]
-    if not training or shape[0] != 1 or len(shape) < 3:
-        steps(operation["does"], shape, *operation["given"])  # which no kernel computes
+    if averages is not None or not training or shape[0] != 1 or len(shape) < 3:
+        steps.keep(operation, shape)
         return
     rows = [shape[1], math.prod(shape[2:])]
     viewed = steps("view.default", rows, value, rows)
@@ -115,7 +119,7 @@ def _picked_loss(steps: _Steps, operation: Operation) -> None:
     value, target, weight, reduction, left_out = operation["given"][:5]
     rows = value["shape"][:1]
     if weight is not None or reduction not in (0, 1, 2) or len(value["shape"]) != 2:
-        steps(operation["does"], (), *operation["given"])  # which no kernel computes
+        steps.keep(operation, ())
         return
     each = [*rows, 1]
     index = steps("unsqueeze.default", each, target, 1, dtype="int64")

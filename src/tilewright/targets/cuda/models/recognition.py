@@ -63,6 +63,8 @@ _ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
 _FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
 _ON_WHOLE = {*_VIEWS, "argmax", "argmin", "gather", "eq", "ne", "differs"}
 """Operations that may take or give whole numbers."""
+_OF_FLOATS = {"argmax", "argmin", "gather"}
+"""Those of them whose first operand may not be whole numbers."""
 _INDICES = "torch.int64"
 _TRUTHS = "torch.bool"
 _TYPES = ("torch.float32", _TRUTHS)
@@ -149,7 +151,8 @@ def _known(
     whole = name_of(one) in _ON_WHOLE
     for said, again in zip(arrays_of(one), arrays_of(other), strict=True):
         name, dtype = str(said["array"]), str(said["dtype"])
-        if dtype not in _TYPES and not (whole and dtype == _INDICES):
+        may_be_whole = whole and not (said is one["given"][0] and name_of(one) in _OF_FLOATS)
+        if dtype not in _TYPES and not (may_be_whole and dtype == _INDICES):
             raise OtherError(f"it computes with {dtype[:20]}, and not float32")
         if name and name not in reading.values:
             if dtype == _TRUTHS:

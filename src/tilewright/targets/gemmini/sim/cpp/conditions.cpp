@@ -49,6 +49,7 @@ void Conditions::begin_call() {
   std::fill(std::begin(f_), std::end(f_), kNone);
   flags_ = rounding_ = kNone;
   returns_.assign(1, Hart::kReturnAddress);
+  arguments_.clear();
 }
 
 // Everything that was written under decisions becomes data.
@@ -60,7 +61,9 @@ void Conditions::close_all() {
   std::for_each(std::begin(f_), std::end(f_), settle);
   settle(flags_);
   settle(rounding_);
-  for (auto& [number, page] : pages_) std::for_each(page->begin(), page->end(), settle);
+  for (auto* pages : {&pages_, &arguments_}) {
+    for (auto& [number, page] : *pages) std::for_each(page->begin(), page->end(), settle);
+  }
   open_.clear();
   meaning_.assign(1, kNone);
   hidden_ = kNone;
@@ -267,11 +270,12 @@ std::array<Operand, 3> Conditions::operands(const Instruction& in,
 // The label of data that are read from memory, or `kNone`.
 Conditions::Label Conditions::loaded(u64 address, u64 size) {
   const Region* region = memory_.find(address, size);
-  if (region->is_argument) return kData;
+  const Pages& pages = region->is_argument ? arguments_ : pages_;
   Label found = wrote_anywhere_ && region->writable ? kDecided : kNone;
   for (u64 at = address; at < address + size; at++) {
-    const auto page = pages_.find(at / kPageBytes);
-    const Label label = page == pages_.end() ? kNone : (*page->second)[at % kPageBytes];
+    const auto page = pages.find(at / kPageBytes);
+    Label label = page == pages.end() ? kNone : (*page->second)[at % kPageBytes];
+    if (region->is_argument && label < kComputed) label = kData;
     if (!is_data(label)) continue;
     const Label one = label >= kComputed ? label : kDecided;
     found = at > address && one != found && std::max(one, found) > kDecided ? kData
@@ -281,15 +285,15 @@ Conditions::Label Conditions::loaded(u64 address, u64 size) {
 }
 
 void Conditions::label_bytes(u64 address, u64 size, Label label) {
-  if (memory_.find(address, size)->is_argument) return;
+  Pages& pages = memory_.find(address, size)->is_argument ? arguments_ : pages_;
   for (u64 at = address; at < address + size;) {
     const u64 first = at % kPageBytes;
     const u64 count = std::min(address + size - at, kPageBytes - first);
-    auto page = pages_.find(at / kPageBytes);
-    if (page == pages_.end() && label != kNone) {
-      page = pages_.emplace(at / kPageBytes, std::make_unique<Page>()).first;
+    auto page = pages.find(at / kPageBytes);
+    if (page == pages.end() && label != kNone) {
+      page = pages.emplace(at / kPageBytes, std::make_unique<Page>()).first;
     }
-    if (page != pages_.end()) std::fill_n(page->second->begin() + first, count, label);
+    if (page != pages.end()) std::fill_n(page->second->begin() + first, count, label);
     at += count;
   }
 }

@@ -1,9 +1,9 @@
 // Records the results of a program's conditions, and of all other instructions that compute a number,
 // where they depend on the contents of the kernel's arguments.
 //
-// Each register, and each byte of memory that is no argument, has a label. The label of a value says
-// by which instruction it was computed from an argument, or from memory that the accelerator wrote;
-// `kData` is that of such memory itself.
+// Each register and each byte of memory has a label. The label of a value says by which instruction it
+// was computed from an argument, or from memory that the accelerator wrote; `kData` is that of such
+// memory itself, and of every byte of an argument that the core has not written in the same call.
 //
 // A branch on data also decides what the code after it does: it begins a decision, which ends where
 // both of its ways meet again, or when its function returns. What is written while decisions are
@@ -54,6 +54,7 @@ class Conditions {
   static constexpr Label kData = ~0u;
   static constexpr u64 kPageBytes = 4096;
   using Page = std::array<Label, kPageBytes>;
+  using Pages = std::unordered_map<u64, std::unique_ptr<Page>>;  // by address / kPageBytes
 
   // A decision, or the beginning of code that must not see values of open decisions as such.
   struct Open {
@@ -87,7 +88,8 @@ class Conditions {
   u64 floats_[32] = {};  // the values of the floating-point registers
   Label flags_ = kNone;     // of floating-point exceptions
   Label rounding_ = kNone;  // the rounding mode
-  std::unordered_map<u64, std::unique_ptr<Page>> pages_;  // by address / kPageBytes
+  Pages pages_;
+  Pages arguments_;  // what the core wrote to arguments in this call
   bool wrote_anywhere_ = false;  // at an address that is data, so all writable memory is data
   std::vector<u64> returns_;     // addresses to which the open calls return
   std::vector<Open> open_;       // outermost first
