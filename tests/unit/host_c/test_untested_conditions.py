@@ -69,6 +69,10 @@ COMPARES = ("cmpl $3, -8(%rbp)", "je .L1", ".L1:", "ret")
 MASK = ("movups (%rdi), %xmm0", "cmpeqps %xmm1, %xmm0")
 KEEPS_FLOAT = ("nop", "movss (%rdi), %xmm0", "addss %xmm0, %xmm0", "movd %xmm0, %eax")
 ONLY_PART = ("movl $3, -8(%rbp)", "cmpq $3, -8(%rbp)", "je .L1", ".L1:", "ret")
+JUMPS = ("je .L1", ".L1:", "ret")
+ZERO_RCX = ("testq %rcx, %rcx", *JUMPS)
+MASK_3 = ("kortestw %k3, %k3", *JUMPS)
+OF_STRING = ("vmovups (%rdi), %xmm1",)
 
 
 def names(*code: str) -> list[str]:
@@ -154,6 +158,49 @@ def names(*code: str) -> list[str]:
         (("movl $3, %eax", "imull (%rdi), %esi", "testl %eax, %eax", "je .L1", ".L1:"), []),
         (("movl $3, %eax", "mull %ebx", "testl %edx, %edx", "je .L1", ".L1:"), []),
         (("mulxq (%rdi), %rsi, %rcx", "testq %rsi, %rsi", "je .L1", ".L1:"), ["je"]),
+        (("movq (%rdi), %rdx", "mulxq n(%rip), %rsi, %rcx", *ZERO_RCX), ["je"]),
+        (("movq (%rdi), %rsi", "mulxq n(%rip), %rsi, %rcx", "testq %rsi, %rsi", *JUMPS), []),
+        (("movq (%rdi), %rcx", "imulq n(%rip), %rcx", *ZERO_RCX), ["je"]),
+        (("movq (%rdi), %rcx", "imulq $3, n(%rip), %rcx", *ZERO_RCX), []),
+        # the previous value of a place in memory
+        (("movq %rdx, n(%rip)", "lock cmpxchgq %rcx, (%rdi)", "testq %rax, %rax", *JUMPS), ["je"]),
+        (("movq (%rdi), %rax", "lock cmpxchgq %rcx, n(%rip)", *JUMPS), ["je"]),
+        (("lock xaddq %rcx, (%rdi)", *ZERO_RCX), ["je"]),
+        # flags and registers that are written without being named
+        ((*OF_STRING, "vpcmpestri $24, %xmm1, %xmm0", "jb .L1", ".L1:", "ret"), ["jb"]),
+        ((*OF_STRING, "vpcmpestri $24, %xmm1, %xmm0", *ZERO_RCX), ["je"]),
+        (
+            (*OF_STRING, "pcmpistrm $24, %xmm1, %xmm3", "movq %xmm0, %rcx", *ZERO_RCX),
+            ["je"],
+        ),
+        (("vmovups (%rdi), %zmm1", "vp2intersectd %zmm1, %zmm1, %k2", *MASK_3), ["je"]),
+        # vectors whose previous value is read, and others
+        *(
+            (("vmovups (%rdi), %xmm0", code, "vmovq %xmm0, %rcx", *ZERO_RCX), ["je"])
+            for code in (
+                *("vpmadd52luq %xmm1, %xmm1, %xmm0", "vpshldvq %xmm1, %xmm1, %xmm0"),
+                *("vdpbf16ps %xmm1, %xmm1, %xmm0", "vfixupimmps $1, %xmm1, %xmm1, %xmm0"),
+                *("pshufb %xmm1, %xmm0", "vunknown %xmm1, %xmm1, %xmm0"),
+            )
+        ),
+        *(
+            (("vmovups (%rdi), %xmm0", code, "vmovq %xmm0, %rcx", *ZERO_RCX), [])
+            for code in (
+                *("vpshldq $3, %xmm1, %xmm1, %xmm0", "vpaddd %xmm1, %xmm1, %xmm0"),
+                *("vpcmpeqd %xmm1, %xmm1, %xmm0", "vpermilps $3, %xmm1, %xmm0"),
+            )
+        ),
+        # flags are kept by known instructions, and may be written by unknown ones
+        (
+            ("vmovups (%rdi), %xmm0", "cmpl $3, %ecx", "vaddps %xmm0, %xmm0, %xmm1", *JUMPS),
+            [],
+        ),
+        (
+            ("vmovups (%rdi), %xmm0", "cmpl $3, %ecx", "vunknown %xmm0, %xmm1", *JUMPS),
+            ["je"],
+        ),
+        (("cmpl $3, (%rdi)", "vunknown %xmm1, %xmm1", *JUMPS), ["je"]),
+        (("repz cmpsb", *JUMPS), ["je"]),
         # a static variable that counts calls, and one that holds data
         (("movl n(%rip), %eax", "cmpl $3, %eax", "je .L1", ".L1:", "ret"), []),
         (
@@ -333,6 +380,11 @@ def test_clocks_and_random_numbers_are_data(source: str) -> None:
         (("movl (%rdi), %eax", "leal (%rax,%rdx), %ecx"), [("%ecx", 4)]),
         (("movl (%rdi), %eax", "mull %ecx"), [("%eax", 4), ("%edx", 4)]),
         (("movl (%rdi), %eax", "orl %eax, 8(%rsp)"), [("8(%rsp)", 4)]),
+        (("mulxq (%rdi), %rsi, %rcx",), [("%rsi", 8), ("%rcx", 8)]),
+        (("lock xaddl %ecx, (%rdi)",), [("%ecx", 4)]),
+        (("lock cmpxchgw %cx, (%rdi)",), [("%ax", 2)]),
+        (("lock cmpxchg16b (%rdi)",), [("%rax", 8), ("%rdx", 8)]),
+        (("vmovups (%rdi), %xmm1", "pcmpistri $24, %xmm1, %xmm0"), [("%ecx", 4)]),
         (("movq (%rdi), %rcx", "sarq $63, %rcx"), [("%rcx", 8)]),
         (("movl $3, %eax", "shrl $8, %eax"), []),
         # a number that is only set under a condition on data
@@ -732,9 +784,8 @@ def test_a_kernel_with_the_most_arguments_is_examined(tmp_path: Path) -> None:
         "unsigned b; memcpy(&b, &X[3][4], 4); b = (b ^ 0x42424242u) & 255;"
         " for (int j = 0; j < 15; j++) Y[2][j] = 2 * X[2][j + 1 - ((b + 255) >> 8)];",
         # the remainder of a number that is negative for one value only
-        "unsigned b; memcpy(&b, &X[3][4], 4); long h = (long)(b ^ 0x42424242u) - 1; "
-        "float y = Y[2][2];"
-        " float t[3] = {y + 1, y, y}; Y[2][2] = t[h % 2 + 1];",
+        "unsigned b; memcpy(&b, &X[3][4], 4); long h = (long)(b ^ 0x42424242u) - 1;"
+        " float y = Y[2][2]; float t[3] = {y + 1, y, y}; Y[2][2] = t[h % 2 + 1];",
         # a condition that also has its other result for constants
         "float all[17]; memcpy(all, X[2], 64); all[16] = 77; float n = 0;"
         " for (int j = 0; j < 17; j++) if (all[j] == 77.0f) n += 1; Y[0][0] += n - 1;",

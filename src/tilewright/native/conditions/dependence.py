@@ -22,6 +22,7 @@ from tilewright.native.conditions.effects import (
     registers,
 )
 from tilewright.native.conditions.facts import Known, Site
+from tilewright.native.conditions.implicit import other_targets
 from tilewright.native.conditions.implied import implied
 from tilewright.native.conditions.listing import Instruction, Listing
 from tilewright.native.conditions.sequences import results_of, results_of_call
@@ -210,6 +211,8 @@ class Analysis:
             self.numbers[one.at] = one, results_of(one, effects, state)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
+        elif effects.may_set_flags and data:
+            state.add(FLAGS)
         self._write(known, at, state, data=data)
 
     def _depends(self, known: Known, at: int, state: set[str]) -> bool:
@@ -287,8 +290,8 @@ class Analysis:
                     self._stores_numbers = self._changed = True
         else:
             _put(state, registers(target)[:1], data=data)
-            if one.name.startswith("mulx"):
-                _put(state, registers(one.operands[1]), data=data)
+        for other in other_targets(one.name, one.operands):
+            _put(state, registers(other), data=data)
         if one.name.startswith("xchg"):
             _put(state, registers(one.operands[0])[:1], data=True)
 
@@ -358,6 +361,8 @@ class Analysis:
                 self._into_memory(known)
         elif name in ("rdtsc", "rdtscp", "rdpmc", "xgetbv", "cpuid"):  # another one in each call
             _put(state, ["a", "b", "c", "d"], data=True)
+        elif name.startswith(("cmps", "scas", "lods")):
+            _put(state, ["a"] if name.startswith("lods") else ["c", "si", "di", FLAGS], data=True)
         elif name == "sahf":
             _put(state, [FLAGS], data="a" in state)
         elif name in ("cltd", "cqto", "cwtd", "cdq", "cqo", "cwd"):

@@ -1,6 +1,6 @@
 """The operands that an instruction of x86-64 reads and writes, as far as this matters for a
-dependence on data. Unknown instructions are assumed to read all their operands and to write the
-last one.
+dependence on data. Unknown instructions are assumed to read all their operands, and to write the
+last one and the flags.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tilewright.native.conditions.implicit import implicit_reads
 from tilewright.native.conditions.listing import Instruction
 
 FLAGS = "flags"
@@ -24,7 +25,8 @@ _JUMP = re.compile(rf"^j({_ALTERNATIVES})$")
 _SET = re.compile(rf"^set({_ALTERNATIVES})$")
 _MOVE = re.compile(rf"^f?cmov({_ALTERNATIVES})[wlq]?$")
 _LEA = re.compile(r"^lea[wlq]?$")
-_CARRY = re.compile(r"^(?:sbb|adc)[bwlq]?$")
+_CARRY = re.compile(r"^(?:sbb|adcx?)[bwlq]?$")
+_READS_CARRY = re.compile(r"^(?:rc[lr][bwlq]?|adox[lq]?)$")
 _ONLY_NAN = {"p", "np", "pe", "po"}
 
 _COMPARES = re.compile(
@@ -39,10 +41,30 @@ _SETS_FLAGS = re.compile(
     r"^(?:add|sub|and|or|xor|neg|inc|dec|sh[lr]d?|sa[lr]|imul|mul|i?div|adc|sbb|ro[lr]|rc[lr]"
     r"|popcnt|[lt]zcnt|bs[fr]|bt[src]|andn|bls\w+|bzhi|bextr|xadd|cmpxchg)[bwlq]?$"
 )
+_OF_AVX = (
+    r"v(?:add|sub|mul|div|min|max|sqrt|andn?|x?or|hadd|hsub|addsub|unpck[lh]|shuf|blend[vm]?|cmp\w*"
+    r"|round|rcp(?:14|28)?|rsqrt(?:14|28)?|rndscale|reduce|range|getexp|getmant|scalef|fpclass"
+    r"|perm(?:il)?|compress|expand)[sp][sdh]\w*"
+    r"|v(?:mov|cvt|extract|insert|broadcast|align|lddqu|mpsadbw|dbpsadbw|dpp[sd]|gf2p8|aes|perm2"
+    r"|maskmov)\w*"
+    r"|vp(?:add|sub|hadd|hsub|mul|maddwd|maddubsw|and|x?or|cmpeq|cmpgt|cmpu|max|min|abs|avg|sign"
+    r"|s[lr]l|sra|ro[lr]|sadbw|shuf|unpck|ack|blend|broadcast|extr|insr|mov|align|maskmov"
+    r"|multishift|hminpos|lzcnt|popcnt|conflict|compress|expand|testn?m|clmul)\w*"
+    r"|vpcmp[bwdq]|vpsh[lr]d[wdq]|vperm[bwdq]"
+)
+"""Instructions of AVX that only write their last operand, and no flags."""
 _OVERWRITES = re.compile(
-    r"^(?:mov(?!l?hps|lps|lpd|hpd|hlps).*|lea[wlq]?|k?mov[bwdq]|cvt.*|popcnt[wlq]?|[lt]zcnt[wlq]?|bs[fr][wlq]?"
-    r"|sqrt[sp][sd]|pshuf.*|pmovmskb|v(?!fm|fnm|pdp|pternlog|perm[it]2).*|k(?!mov)\w+|andn[lq]?"
-    r"|bls\w+|rorx\w*|s[ah][rl]x\w*|bzhi\w*|bextr\w*|pdep\w*|pext\w*|mulx\w*)$"
+    r"^(?:mov(?!l?hps|lps|lpd|hpd|hlps).*|lea[wlq]?|k?mov[bwdq]|cvt.*|popcnt[wlq]?|[lt]zcnt[wlq]?"
+    r"|sqrt[sp][sd]|pshuf(?:[lh]?w|d)|pmovmskb|andn[lq]?|bls\w+|rorx\w*|s[ah][rl]x\w*|bzhi\w*"
+    rf"|bextr\w*|pdep\w*|pext\w*|mulx\w*|k(?:add|andn?|x?n?or|not|shift|unpck)\w*|{_OF_AVX})$"
+)
+_KEEPS_FLAGS = re.compile(
+    r"^(?:mov\w*|f?cmov\w+|set\w+|lea[wlq]?|push\w*|pop[wlq]?|not[bwlq]?|bswap\w*|xchg\w*|rorx\w*"
+    r"|s[ah][rl]x\w*|mulx\w*|pdep[lq]?|pext[lq]?|crc32\w*|f\w+|k\w+|vfn?m(?:add|sub)\w+|vpternlog[dq]"
+    r"|vpermt2\w+|vpermi2\w+|vp?gather\w+|vpdp\w+|cvt\w+|pshuf\w+|pmovmskb|p(?:add|sub|mul|madd|andn?|x?or"
+    r"|cmp(?:eq|gt)|max|min|abs|s[lr]l|sra|unpck|ack|blend|extr|insr|mov|align|avg)\w+"
+    r"|(?:add|sub|mul|div|min|max|sqrt|andn?|x?or|cmp\w*|shuf|unpck[lh]|rcp|rsqrt|round|blendv?|h?add"
+    rf"|hsub)[sp][sd]|{_OF_AVX})$"
 )
 _IN_A_AND_D = re.compile(r"^i?(?:mul|div)[bwlq]?$")
 _SAME_GIVES_CONSTANT = re.compile(
@@ -94,6 +116,7 @@ class Effects:
         is_branch: whether it is a jump that depends on flags.
         only_compares: whether it writes flags and nothing else.
         sets_flags: whether it writes flags.
+        may_set_flags: whether it is not known to leave flags as they are.
         is_address: whether it computes an address, and does not read what is there.
         in_a_and_d: whether it writes a product or quotient of whole numbers to registers a and d.
         from_status: whether the result comes from the stack of the x87 unit, from flags that an
@@ -110,6 +133,7 @@ class Effects:
     is_branch: bool
     only_compares: bool
     sets_flags: bool
+    may_set_flags: bool
     is_address: bool
     in_a_and_d: bool
     from_status: bool
@@ -137,14 +161,15 @@ def _effects(name: str, operands: tuple[str, ...]) -> Effects:
         sources = operands[:-1]
         if len(operands) == 1 or compares or _keeps_its_target(name, operands):
             sources = operands
-        if is_address:
+        if is_address or name.startswith("mulx"):
             sources = operands[:1]
         reads = {name for operand in sources for name in registers(operand)}
+        reads.update(implicit_reads(name))
         if "{" in operands[-1]:
             reads |= {mask for mask in registers(operands[-1]) if mask.startswith("k")}
         if in_a_and_d:
             reads |= {"a", "d"}
-        if _SET.match(name) or _MOVE.match(name) or carry:
+        if _SET.match(name) or _MOVE.match(name) or carry or _READS_CARRY.match(name):
             reads.add(FLAGS)
         loads = () if is_address else tuple(filter(in_memory, sources))
     return Effects(
@@ -154,6 +179,7 @@ def _effects(name: str, operands: tuple[str, ...]) -> Effects:
         is_branch=bool(_JUMP.match(name)),
         only_compares=compares,
         sets_flags=bool(_SETS_FLAGS.match(name)),
+        may_set_flags=not _KEEPS_FLAGS.match(name),
         is_address=is_address,
         in_a_and_d=in_a_and_d,
         from_status=bool(_FROM_STATUS.match(name)),
@@ -170,8 +196,10 @@ def _keeps_its_target(name: str, operands: tuple[str, ...]) -> bool:
         return True
     if name in ("movb", "movw"):  # the other bits stay as they are
         return True
-    if name in ("movss", "movsd", "imull", "imulq", "imulw"):
+    if name in ("movss", "movsd"):
         return len(operands) < 3 and not any(map(in_memory, operands))
+    if name in ("imull", "imulq", "imulw"):
+        return len(operands) < 3
     return not (_OVERWRITES.match(name) or _SET.match(name))
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection
 
 from tilewright.native.conditions.effects import Effects, in_memory, registers
+from tilewright.native.conditions.implicit import other_targets
 from tilewright.native.conditions.listing import Instruction
 from tilewright.native.conditions.stack_cells import width_of
 
@@ -71,15 +72,21 @@ def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> li
     if effects.in_a_and_d:
         wide = one.name.endswith("q")
         return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)]
+    others = [(name, _width_of(name)) for name in other_targets(one.name, one.operands)]
     if in_memory(target):
         width = width_of(one.name, one.operands)
         if width in (1, 2, 4, 8):
             return [(target, width)] if "%fs:" not in target else []
         target = one.operands[-2] if was_vector else ""
-    width = next((size for form, size in _WIDTHS if form.fullmatch(target)), 0)
+    width = _width_of(target)
     is_of_bits = target.startswith("%k") or (_is_vector(target) and not was_vector)
     is_recorded = width and (not is_of_bits or _is_of_masks(one, state))
-    return [(target, width)] if is_recorded else []
+    return [*others, (target, width)] if is_recorded else others
+
+
+def _width_of(register: str) -> int:
+    """The size of a register in bytes, 0 if an operand is none that can be recorded."""
+    return next((size for form, size in _WIDTHS if form.fullmatch(register)), 0)
 
 
 def results_of_call(name: str) -> list[tuple[str, int]]:

@@ -25,7 +25,8 @@ _COPIES = re.compile(r"v?mov(?:s[sd]|[au]p[sd])$")
 _COMPUTES_FLOAT = re.compile(
     r"v?(?:(?:add|sub|mul|div|min|max|sqrt|fn?m(?:add|sub)\d{3})[sp]|cvt(?:s[sd]|u?si)2s)[sd][lq]?$"
 )
-_WRITES_MORE = ("xchg", "xadd", "cmpxchg", "mulx", "pop")
+_OF_STRINGS = ("pcmpestr", "pcmpistr", "vpcmpestr", "vpcmpistr")
+_WRITES_MORE = ("xchg", "xadd", "cmpxchg", "mulx", "pop", *_OF_STRINGS)
 """Instructions that write other registers than that of their last operand."""
 _NEAR = 4
 """Number of instructions around a test for NaN that are looked at."""
