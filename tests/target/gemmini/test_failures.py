@@ -51,12 +51,15 @@ def evaluate(
 ) -> Outcome:
     gemm = Gemm(16, 16, 16)
     workload, problem = gemm.workload(INT8), GemmProblem(gemm)
-    built = GemminiBuilder(toolchain, INT8, settings.compile_timeout_s).build(Candidate(source))
+    builder = GemminiBuilder(toolchain, INT8, settings.compile_timeout_s)
+    built = builder.build(Candidate(source))
     if not isinstance(built, Artifact):
         return built
     simulator = Simulator(INT8, workload, settings)
     cases = Cases(workload, problem, settings.input_seed)
-    examination = Examination(simulator, cases, settings.checks, lambda: built)
+    examination = Examination(
+        simulator, cases, settings.checks, lambda: built, builder.build_rolled
+    )
     verdict = GemminiChecker(simulator, cases, settings.checks, examination).check(built)
     if isinstance(verdict, Failed):
         return verdict
@@ -239,12 +242,19 @@ def test_static_variables_keep_what_a_call_writes_to_them(toolchain: Toolchain, 
     workload = gemm.workload(INT8)
     cases = Cases(workload, GemmProblem(gemm), SETTINGS.input_seed)
     simulator = Simulator(INT8, workload, SETTINGS)
-    unused = Examination(simulator, cases, SETTINGS.checks, lambda: Failed("build", "timeout", ""))
+    builder = GemminiBuilder(toolchain, INT8, SETTINGS.compile_timeout_s)
+    unused = Examination(
+        simulator,
+        cases,
+        SETTINGS.checks,
+        lambda: Failed("build", "timeout", ""),
+        builder.build_rolled,
+    )
     checker = GemminiChecker(simulator, cases, SETTINGS.checks, unused)
     numbers = cases.compared(SETTINGS.checks)
     passed = Verdict(tuple(cases[n].check for n in numbers[: len(numbers) - left]))
     for source, is_right in ((GOOD, True), (ONCE, False)):
-        built = GemminiBuilder(toolchain, INT8, SETTINGS.compile_timeout_s).build(Candidate(source))
+        built = builder.build(Candidate(source))
         assert isinstance(built, Artifact)
         outcome = checker.check(built, passed)
         assert isinstance(outcome, Verdict) == is_right

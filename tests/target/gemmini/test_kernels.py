@@ -62,7 +62,7 @@ def checked(
     chosen = EvaluationSettings(input_seed=2, checks=4)
     cases = Cases(workload, problem, chosen.input_seed)
     simulator = Simulator(instance, workload, chosen)
-    examination = Examination(simulator, cases, chosen.checks, lambda: built)
+    examination = Examination(simulator, cases, chosen.checks, lambda: built, builder.build_rolled)
     return GemminiChecker(simulator, cases, chosen.checks, examination).check(built)
 
 
