@@ -21,7 +21,13 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, comma_separated, descendants, text_of
+from tilewright.proposers.c.syntax import (
+    assigned,
+    comma_separated,
+    descendants,
+    identifiers,
+    text_of,
+)
 from tilewright.proposers.loops.parsing.arithmetic import combined
 from tilewright.proposers.loops.parsing.scope import Value, number, plus, times
 from tilewright.proposers.loops.parsing.statements import condition_of, otherwise
@@ -82,14 +88,14 @@ def counter_of(
     loop changes, and `constant` gives the value of an expression that contains none of them.
     """
     places = [i for i, node in enumerate(iteration) if name in assigned(node, {})]
-    if not places or any(_mentions(node, name) for node in _others(iteration, places)):
+    if not places or any(name in identifiers(node) for node in _others(iteration, places)):
         return None
     if any(n.type == "continue_statement" for node in iteration for n in descendants(node)):
         return None  # it may skip the statements that count
     nodes = tuple(iteration[place] for place in places)
     if not any(_begins_again(n) for node in nodes for n in descendants(node)):
         return None
-    used = {text_of(n) for node in nodes for n in descendants(node) if n.type == "identifier"}
+    used = {other for node in nodes for other in identifiers(node)}
     if used & ({*changing} - {name}):
         return None
     values = [first]
@@ -121,10 +127,6 @@ def _begins_again(node: Node) -> bool:
     if node.type in ("binary_expression", "assignment_expression"):
         return operator_of(node) in ("%", "%=")
     return node.type in ("if_statement", "conditional_expression")
-
-
-def _mentions(node: Node, name: str) -> bool:
-    return any(n.type == "identifier" and text_of(n) == name for n in (node, *descendants(node)))
 
 
 class _NotACounterError(Exception):
@@ -170,7 +172,7 @@ class _Execution:
     def _computed(self, node: Node) -> int:
         if node.type == "parenthesized_expression":
             return self._number(node.named_children[0])
-        if not _mentions(node, self._name):
+        if self._name not in identifiers(node):
             return self._constant(node)
         if node.type == "identifier":
             return self.value

@@ -15,6 +15,7 @@ Read as::
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -86,25 +87,32 @@ class Test:
     def limiting(self) -> set[str]:
         """The variables that decide where the loop ends, other than its own."""
         nodes = [n for n in (self.limit, self.beside) if n is not None]
-        inside = (i for n in nodes for i in (n, *descendants(n)) if i.type == "identifier")
-        return {text_of(i) for i in inside} - {text_of(self.variable)}
+        return {name for n in nodes for name in identifiers(n)} - {text_of(self.variable)}
 
 
 def head_of(node: Node) -> Head:
     """The head of a loop. Raises `UnsupportedError`."""
+    condition, update, body = _condition_of(node), update_of(node), inside(field_of(node, "body"))
+    if condition is None:
+        return _left_by_break(node, body, update)
+    return Head(node, condition, update, tuple(body), node.type == "do_statement")
+
+
+def _condition_of(node: Node) -> Node | None:
+    """The condition of a loop, or None if the loop is endless."""
     condition = node.child_by_field_name("condition")
-    body = field_of(node, "body")
-    inner = body.named_children if body.type == "compound_statement" else [body]
+    endless = condition is None or text_of(bare(condition)) in ("1", "true")
+    return None if endless else condition
+
+
+def update_of(node: Node) -> tuple[Node, ...]:
+    """The parts of the step in the head of a `for`; none in other loops."""
     update = node.child_by_field_name("update")
-    updates_of = (*comma_separated(update),) if update is not None else ()
-    if condition is None or text_of(bare(condition)) in ("1", "true"):
-        return _left_by_break(node, inner, updates_of)
-    return Head(node, condition, updates_of, tuple(inner), node.type == "do_statement")
+    return (*comma_separated(update),) if update is not None else ()
 
 
 def _left_by_break(node: Node, body: list[Node], update: tuple[Node, ...]) -> Head:
     """An endless loop whose first or last statement is `if (condition) break;`."""
-    body = [n for n in body if n.type not in ("comment", ";")]
     for place, rest in ((0, body[1:]), (-1, body[:-1])):
         condition = _break_of(body[place]) if body else None
         if condition is not None and not (place and update):
@@ -115,15 +123,10 @@ def _left_by_break(node: Node, body: list[Node], update: tuple[Node, ...]) -> He
 
 def return_of(node: Node) -> Node | None:
     """The `return` of an endless loop whose first or last statement is `if (condition) return;`."""
-    if node.type not in LOOPS:
+    if node.type not in LOOPS or _condition_of(node) is not None:
         return None
-    condition = node.child_by_field_name("condition")
-    if condition is not None and text_of(bare(condition)) not in ("1", "true"):
-        return None
-    body = field_of(node, "body")
-    inner = body.named_children if body.type == "compound_statement" else [body]
-    inner = [n for n in inner if n.type not in ("comment", ";")]
-    for end in (inner[0], inner[-1]) if inner else ():
+    body = inside(field_of(node, "body"))
+    for end in (body[0], body[-1]) if body else ():
         if _break_of(end) is not None:
             return next((n for n in descendants(end) if n.type == "return_statement"), None)
     return None
@@ -186,19 +189,17 @@ def test_of(head: Head, changing: frozenset[str]) -> Test:
 def require_step_reached(head: Head, name: str) -> None:
     """Raise if a `continue` could skip the last statement of a body that changes the loop
     variable."""
-    inner = [n for n in head.body if n.type not in ("comment", ";")]
-    last = inner[-1] if inner else head.node
+    last = head.body[-1] if head.body else head.node
     steps = last.named_children[:1] if last.type == "expression_statement" else []
     if not any(updates(part, name) for step in steps for part in comma_separated(step)):
         return
-    if any(n.type == "continue_statement" for child in inner for n in descendants(child)):
+    if any(n.type == "continue_statement" for child in head.body for n in descendants(child)):
         raise UnsupportedError(head.node, "`continue` skips the step of this loop")
 
 
 def scales(node: Node) -> bool:
     """Whether the variable of a `for` loop is multiplied, divided or shifted in each iteration."""
-    update = node.child_by_field_name("update") if node.type == "for_statement" else None
-    for part in comma_separated(update) if update is not None else ():
+    for part in update_of(node):
         if part.type == "assignment_expression":
             right = field_of(part, "right")
             name, sign = text_of(field_of(part, "left")), operator_of(part)
@@ -225,14 +226,19 @@ def takes_what_is_left(node: Node) -> bool:
     for name in identifiers(condition):
         taken = [n for n in steps if n.type == "assignment_expression" and updates(n, name)]
         amounts = {i for n in taken for i in identifiers(field_of(n, "right"))} - {name}
-        for part in (n for child in body for n in descendants(child)):
-            target = part.child_by_field_name("declarator") or part.child_by_field_name("left")
-            value = part.child_by_field_name("value") or part.child_by_field_name("right")
-            if target is None or value is None or text_of(bare(target)) not in amounts:
-                continue
-            if name in identifiers(value):
-                return True
+        values = (value for child in body for value in _values_of(amounts, child))
+        if any(name in identifiers(value) for value in values):
+            return True
     return False
+
+
+def _values_of(names: set[str], node: Node) -> Iterator[Node]:
+    """The values that a statement gives to variables."""
+    for part in descendants(node):
+        target = part.child_by_field_name("declarator") or part.child_by_field_name("left")
+        value = part.child_by_field_name("value") or part.child_by_field_name("right")
+        if target is not None and value is not None and text_of(bare(target)) in names:
+            yield value
 
 
 def updates(part: Node, name: str) -> bool:

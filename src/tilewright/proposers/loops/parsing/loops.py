@@ -49,6 +49,7 @@ from tilewright.proposers.loops.parsing.heads import (
     scales,
     takes_what_is_left,
     test_of,
+    update_of,
     updates,
 )
 from tilewright.proposers.loops.parsing.records import stride_of
@@ -135,7 +136,7 @@ class Loops(EarlyEnds):
         Their number must be known.
         """
         first, condition = node.child_by_field_name("initializer"), field_of(node, "condition")
-        body, update = inside(field_of(node, "body")), node.child_by_field_name("update")
+        body, update = inside(field_of(node, "body")), update_of(node)
         with self._collected() as found, self._inner(), self._ending(None):
             if first is not None and first.type == "declaration":
                 self.declaration(first)
@@ -154,7 +155,7 @@ class Loops(EarlyEnds):
                         raise UnsupportedError(node, f"{what} more than {most} iterations")
                 with self._inner():
                     self.statements(body)
-                for part in comma_separated(update) if update is not None else ():
+                for part in update:
                     self._effect(part)
         return found
 
@@ -284,7 +285,7 @@ class Loops(EarlyEnds):
         )  # the variable changes before each iteration
         step = None if within else self._step(steps[0], name) * stride
         known: Value | None = None
-        own = [n for child in body for n in (child, *descendants(child)) if updates(n, name)]
+        own = [n for child in body for n in descendants(child) if updates(n, name)]
         if within and len(own) == 1 and own[0].parent in body:
             step = self._step(own[0], name)  # its values are known while the body is rehearsed
         if step and isinstance(start, Value):

@@ -26,6 +26,7 @@ from tilewright.proposers.c.syntax import (
     comma_separated,
     declared_names,
     descendants,
+    identifiers,
     is_skip,
     leaves_early,
     may_continue,
@@ -48,10 +49,7 @@ from tilewright.proposers.loops.parsing.arithmetic import decided, printed
 from tilewright.proposers.loops.parsing.assignments import Assignments
 from tilewright.proposers.loops.parsing.declarations import all_of
 from tilewright.proposers.loops.parsing.heads import return_of
-from tilewright.proposers.loops.parsing.scope import (
-    Value,
-    number,
-)
+from tilewright.proposers.loops.parsing.scope import Value, number
 from tilewright.proposers.loops.parsing.syntax import (
     UnsupportedError,
     field_of,
@@ -321,7 +319,7 @@ def followed(branch: Node | None, rest: Sequence[Node]) -> list[Node]:
     if branch is None:
         return [*rest]
     found = inside(branch)
-    named = {text_of(n) for r in rest for n in (r, *descendants(r)) if n.type == "identifier"}
+    named = {name for node in rest for name in identifiers(node)}
     if named & {name for n in found for name in declared_names(n)}:
         found = [branch]  # a block, which has a scope of its own
     return [*found, *rest]
