@@ -616,10 +616,8 @@ def test_reading_and_printing_keep_the_results_of_kernels_of_many_styles(tmp_pat
     sources = {f"before_{f.stem}": f.read_text() for f in FIXTURES}
     library = built({**sources, **{f"after_{n}": emit(k) for n, k in read.items()}}, tmp_path)
     rng = np.random.default_rng(0)
-    for (
-        name,
-        kernel,
-    ) in read.items():  # through a pointer, no kernel uses more elements than 1 << 20
+    for name, kernel in read.items():
+        # Through a pointer, no kernel uses more elements than 1 << 20.
         arrays = [
             rng.integers(0, 100, max(1 << 20, math.prod(p.sizes))).astype(p.type.removesuffix("_t"))
             if "int" in p.type

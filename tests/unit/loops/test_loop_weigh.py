@@ -62,6 +62,8 @@ def test_sums_with_weights_keep_their_results(body: str, tmp_path: Path) -> None
         "for (j = 0; j < 9; j++) { a += a; a += a; }",
         "for (j = 0; j < 88; j += 2) { a += A[j]; b += a; b += A[j + 1]; a += b; }",
         "for (j = 0; j < 88; j += 2) { a += A[j]; b += a; a += A[j + 2]; b += a; }",
+        "for (j = 0; j < 88; j += 2) { a += A[j]; b += a; for (int i = 0; i < 3; i++) H[i] = 0; "
+        "a += A[j + 1]; b += a; }",
         "uint32_t e = 0, f = 0; for (j = 0; j < 88; j += 2) { a += A[j]; b += a; e += A[j + 1]; "
         "f += e; } H[8] = e; H[9] = f;",
     ],

@@ -77,12 +77,24 @@ def rolled_exactly(loop: For) -> For:
     their order. Raises `NotApplicableError`."""
     loop = loop if loop.step > 1 else _in_larger_steps(loop)
     found = _without_variables(loop.body)
-    for copies in range(min(len(found), loop.step), 1, -1):
-        each, left = divmod(len(found), copies)
-        groups = [found[n * each : (n + 1) * each] for n in range(copies)]
-        if not left and not loop.step % copies and _repeat(groups, loop, renamed=False):
+    for copies in _numbers_of_copies(found, loop):
+        groups = _one_after_another(found, copies)
+        if _repeat(groups, loop, renamed=False):
             return _with_copy(loop, groups[0], copies)
     raise NotApplicableError("the statements of the loop do not repeat")
+
+
+def _numbers_of_copies(found: list[Assign], loop: For) -> Iterator[int]:
+    """The numbers of copies of which statements may consist, the largest first."""
+    for copies in range(min(len(found), loop.step), 1, -1):
+        if not len(found) % copies and not loop.step % copies:
+            yield copies
+
+
+def _one_after_another(found: list[Assign], copies: int) -> list[list[Assign]]:
+    """The statements of each copy, if each copy is complete before the next one begins."""
+    each = len(found) // copies
+    return [found[n * each : (n + 1) * each] for n in range(copies)]
 
 
 def _with_copy(loop: For, one: list[Assign], copies: int) -> For:
@@ -126,14 +138,10 @@ def _factor(expr: Expr, variable: Var) -> int | None:
 
 def _rolled(loop: For) -> For:
     """The loop with one copy of its statements. Raises `NotApplicableError`."""
-    if any(not isinstance(s, (Assign, Declare)) for s in loop.body):
-        raise NotApplicableError("the body of the loop contains more than assignments")
     assigned = _without_variables(loop.body)
     taken_apart = [part for statement in assigned for part in _terms(statement)]
     for found in (taken_apart, assigned):
-        for copies in range(min(len(found), loop.step), 1, -1):
-            if len(found) % copies or loop.step % copies:
-                continue
+        for copies in _numbers_of_copies(found, loop):
             one = _one_copy(found, copies, loop)
             if one is not None:
                 return _with_copy(loop, one, copies)
@@ -141,7 +149,8 @@ def _rolled(loop: For) -> For:
 
 
 def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
-    """The assignments in which variables are replaced by their values."""
+    """The assignments in which variables are replaced by their values. Raises
+    `NotApplicableError`."""
     assigned = {s.target for s in body if isinstance(s, Assign)}
     values: dict[Expr, Expr] = {}
     changed_since: set[Expr] = set()
@@ -171,6 +180,8 @@ def _without_variables(body: tuple[Statement, ...]) -> list[Assign]:
                 for name, value in values.items()
                 if not all(_differ(e, target) for e in walk(value))
             }
+        else:
+            raise NotApplicableError("the body of the loop contains more than assignments")
     if sum(1 for _ in expressions(tuple(found))) > _MOST_PARTS:
         raise NotApplicableError("the loop is too long")
     return found
@@ -212,12 +223,11 @@ def _added(expr: Expr) -> Iterator[Expr]:
 
 def _one_copy(found: list[Assign], copies: int, loop: For) -> list[Assign] | None:
     """The statements of the first copy, for this number of copies; None if they are not copies."""
-    each = len(found) // copies
-    one_after_another = [found[n * each : (n + 1) * each] for n in range(copies)]
+    one_after_another = _one_after_another(found, copies)
     side_by_side = [found[n::copies] for n in range(copies)]
     if _are_copies(one_after_another, loop, found):
         return one_after_another[0]
-    if each > 1 and _are_copies(side_by_side, loop, found) and _may_move(found):
+    if len(found) > copies and _are_copies(side_by_side, loop, found) and _may_move(found):
         return side_by_side[0]
     return None
 
