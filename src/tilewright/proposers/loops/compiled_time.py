@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilewright.proposers.loops.analysis.changes import array_types, reduction_of, set_by
+from tilewright.proposers.loops.analysis.changes import element_types, reduction_of, set_by
 from tilewright.proposers.loops.analysis.recurrences import (
     CHEAP_CALLS,
     Types,
@@ -71,8 +71,7 @@ fraction of their lanes."""
 def compiled_time(kernel: Kernel, vector_bytes: int) -> float:
     """Estimated cycles of a call on a processor with vectors of this size."""
     declared = [s for s in statements(kernel.body) if isinstance(s, Declare)]
-    arrays = array_types(kernel) | {s.name: s.type for s in declared if s.sizes}
-    types = Types(arrays, {s.name: s.type for s in declared if not s.sizes})
+    types = Types(element_types(kernel), {s.name: s.type for s in declared if not s.sizes})
     return _time(kernel.body, None, types, vector_bytes)
 
 

@@ -51,6 +51,12 @@ def array_types(kernel: Kernel) -> dict[str, Type]:
     return {p.name: p.type for p in (*kernel.parameters, *kernel.scratch)}
 
 
+def element_types(kernel: Kernel) -> dict[str, Type]:
+    """Element types of all arrays of a kernel, also of those that statements declare."""
+    declared = (s for s in statements(kernel.body) if isinstance(s, Declare))
+    return array_types(kernel) | {s.name: s.type for s in declared if s.sizes}
+
+
 def visible_types(kernel: Kernel, number: int) -> dict[str, Type]:
     """Types of the variables that are visible at the beginning of loop `number`."""
     count = -1

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, coefficient
+from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.functions import SCALAR_OF_REDUCTION
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -147,7 +148,7 @@ def _chain_of(name: str, body: Sequence[Statement], types: Types) -> float:
 
 
 def _latency(expr: Expr, types: Types) -> float:
-    whole = types.of(expr) not in ("float", "double", "vector")
+    whole = is_whole(types.of(expr))
     if isinstance(expr, Binary) and expr.operator in "/%":
         return _DIVISION
     if isinstance(expr, Binary) and expr.operator == "*" and whole:

@@ -19,7 +19,7 @@ After::
     a = a + a_1;
 
 Statements that the author repeated for several iterations are first written once. Compilers put
-such sums into vectors. The sums are unsigned numbers, which wrap around in both ways.
+such sums into vectors. The sums are unsigned numbers, so that they wrap around to the same results.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
-    array_types,
+    element_types,
     fresh,
     names_in,
     used_by,
     visible_types,
 )
 from tilewright.proposers.loops.analysis.recurrences import Types
+from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -49,7 +50,6 @@ from tilewright.proposers.loops.ir import (
     Type,
     Var,
     loops,
-    statements,
     walk,
     with_loop,
 )
@@ -65,7 +65,8 @@ def weigh(kernel: Kernel, number: int) -> Kernel:
     if loop.limits is None and len(loop.body) > _PAIR:
         loop = rolled_exactly(loop)
     if loop.limits is not None or loop.threads > 1 or loop.step != 1 or loop.trips < _PAIR:
-        raise NotApplicableError("the loop has no known number of iterations, one after another")
+        what = "threads share the loop, or its number of iterations is not known, or its step not 1"
+        raise NotApplicableError(what)
     inner, outer, term, weight = _sums(loop)
     types = visible_types(kernel, number)
     kind = types.get(inner)
@@ -116,9 +117,5 @@ def _added(statement: Assign) -> tuple[str, Expr | None]:
 
 def _is_whole(kernel: Kernel, variables: dict[str, Type], term: Expr) -> bool:
     """Whether a term is a whole number that is computed without calls."""
-    arrays = array_types(kernel)
-    arrays |= {
-        s.name: s.type for s in statements(kernel.body) if isinstance(s, Declare) and s.sizes
-    }
     plain = not any(isinstance(e, Call) for e in walk(term))
-    return plain and Types(arrays, variables).of(term) not in ("float", "double", "vector")
+    return plain and is_whole(Types(element_types(kernel), variables).of(term))
