@@ -211,4 +211,4 @@ def _always_read(statement: Statement) -> Iterator[Element]:
 
 def has_effects(node: Node) -> bool:
     """Whether an expression may change something, so that it is computed only once."""
-    return any(n.type in EFFECTS for n in (node, *descendants(node)))
+    return any(n.type in EFFECTS for n in descendants(node))

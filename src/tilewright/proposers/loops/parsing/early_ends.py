@@ -114,11 +114,10 @@ class EarlyEnds(DataLoops):
 
     def _return(self, node: Node, to: EarlyReturn) -> None:
         """The function returns here, if the conditions around are true."""
-        given = value_of(node)
+        given, ends = value_of(node), all_of(self._guards)
         if given is not None and to.result is None:
             self.unused(given)
-        ends = all_of(self._guards)
-        if given is not None and to.result is not None:
+        elif given is not None and to.result is not None:
             value = converted(node, self.value(given), to.result.type)
             chosen = Select(ends, printed(value), Var(to.result.name))
             self._done.append(Assign(Var(to.result.name), chosen))

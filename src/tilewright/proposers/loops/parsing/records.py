@@ -183,14 +183,14 @@ def seen_as(
     """A pointer after a cast to numbers or to structures; None if their types differ.
 
     Each row of an array of these `sizes` is a structure if it has as many numbers as the fields.
+    Otherwise, the pointer to rows stays as it is, so that the caller asks for an array without
+    rows.
     """
-    if (
-        record is not None
-        and place.rank - len(place.subscripts) > 1
-        and (place.type, place.record, place.whole) == (kind, None, False)
-    ):
-        fits = place.rank - len(place.subscripts) == 2 and sizes[-1] == len(record.fields)
-        return replace(place, record=record if fits else None)
-    if place.whole or place.rank - len(place.subscripts) != 1 or place.type != kind:
+    dimensions = place.rank - len(place.subscripts)
+    plain = (place.type, place.record, place.whole) == (kind, None, False)
+    if record is not None and dimensions > 1 and plain:
+        fits = dimensions == 2 and sizes[-1] == len(record.fields)
+        return replace(place, record=record) if fits else place
+    if place.whole or dimensions != 1 or place.type != kind:
         return place if place.record == record and place.type == kind else None
     return replace(place, record=record)

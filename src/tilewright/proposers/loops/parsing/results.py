@@ -207,10 +207,10 @@ class Results(VaryingLoops):
 def _returns_anywhere(nodes: Sequence[Node], most: int) -> bool:
     """Whether statements return within a loop, or within more than `most` conditions that return
     only in some of their cases."""
-    inside = [n for node in nodes for n in (node, *descendants(node))]
-    partial = sum(n.type == "if_statement" and _returns_sometimes(n) for n in inside)
+    found = [n for node in nodes for n in (node, *descendants(node))]
+    partial = sum(n.type == "if_statement" and _returns_sometimes(n) for n in found)
     return partial > most or any(
-        n.type in LOOPS and returns(n) and return_of(n) is None for n in inside
+        n.type in LOOPS and returns(n) and return_of(n) is None for n in found
     )
 
 
