@@ -83,8 +83,7 @@ def plain_line(state: ProgressState, event: Event, improvement: Improvement | No
     if isinstance(event, Evaluated) and event.trial is state.baseline:
         return f"[{duration(state.wall_s)}] starting kernel: {_latency(event.trial)}"
     if isinstance(event, Evaluated) and state.forecast is not None:
-        trial = event.trial
-        return f"[{duration(state.wall_s)}] evaluation {trial.index}{_no_gain(state, trial)}"
+        return f"[{duration(state.wall_s)}] {_no_gain(state, event.trial)}"
     return ""
 
 
@@ -92,13 +91,13 @@ def _no_gain(state: ProgressState, trial: Trial) -> str:
     """What became of a kernel that is not the best one. Only searches with models, whose candidates
     are few and cost money, print it.
     """
-    outcome = trial.outcome
+    name, outcome = f"evaluation {trial.index}", trial.outcome
     if isinstance(outcome, Failed):
         at = "" if outcome.line is None else f", line {outcome.line}"
         ended = "was stopped" if outcome.kind == "slower_than_limit" else "failed"
-        return f" {ended} ({outcome.kind_in_words}{at}): {_option(trial)}"
+        return f"{name} {ended} ({outcome.kind_in_words}{at}): {_option(trial)}"
     speedup = state.speedup_of(trial)
-    return f": {ratio(speedup)}, {_latency(trial)}, not the best: {_option(trial)}"
+    return f"{name}: {ratio(speedup)}, {_latency(trial)}, not the best: {_option(trial)}"
 
 
 def _outcomes(state: ProgressState) -> str:
