@@ -72,8 +72,8 @@ def test_each_form_keeps_its_results(body: str, functions: str, tmp_path: Path) 
 @needs_gcc
 def test_rows_of_the_size_of_a_structure_are_read_as_structures(tmp_path: Path) -> None:
     text = (
-        f"{HEAD}struct body {{ float x[1], v; }};\n".replace("x[1], v", "a, b, c, d, e, f, g, h")
-        + f"void kernel{SIGNATURE} {{ struct body *all = (struct body *)Y; "
+        f"{HEAD}struct body {{ float a, b, c, d, e, f, g, h; }};\n"
+        f"void kernel{SIGNATURE} {{ struct body *all = (struct body *)Y; "
         "for (int i = 0; i < 12; i++) { struct body *one = &all[i]; one->a += one->h * 0.5f; "
         "for (int j = i + 1; j < 12; j++) { struct body *two = &(all[j]); two->b -= one->c; } } }"
     )

@@ -197,15 +197,15 @@ class EarlyEnds(DataLoops):
             self.statements(nodes)
 
     def _test(self, end: EarlyEnd, also: Node) -> None:
-        """End the loop here unless a condition is true: before the statements of an iteration or,
-        in a `do` loop, after them and after a step in the condition `before`."""
+        """End the loop here unless a condition is true."""
         with self._under(end.going):
             test = printed(self.value(also))
             with self._under(Binary("==", test, Number("0"))):
                 self._leave(also)
 
     def _test_last(self, end: EarlyEnd, also: Node) -> None:
-        """Test the condition of a `do` loop after an iteration."""
+        """Test the condition of a `do` loop after an iteration, and after a step in the condition
+        `before`."""
         if end.before is None:
             self._test(end, also)
             return

@@ -84,7 +84,7 @@ def defined_records(node: Node) -> Mapping[str, Bundle]:
 
 def _changes_layout(node: Node) -> bool:
     """Whether fields do not follow each other as numbers of their types do."""
-    if node.type == "attribute_specifier":  # without gaps, as all fields have one type, it stays so
+    if node.type == "attribute_specifier":  # `packed` removes gaps; fields of one type have none
         return "aligned" in text_of(node)
     return node.type in ("bitfield_clause", "alignas_qualifier", "attribute_declaration")
 
