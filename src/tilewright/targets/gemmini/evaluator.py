@@ -112,10 +112,10 @@ class GemminiBuilder:
     def build_rolled(self, artifact: Artifact) -> Artifact | None:
         """The same kernel without unrolled loops, or None if the compiler cannot make it."""
         flags = self._toolchain.rolled_flags
+        if not flags:
+            return None
         header = self._instance.header
-        built = flags and compile_kernel(
-            self._toolchain, artifact.source, header, self._timeout_s, flags
-        )
+        built = compile_kernel(self._toolchain, artifact.source, header, self._timeout_s, flags)
         return replace(artifact, binary=built) if isinstance(built, bytes) else None
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from tilewright.parts.untested_conditions import NO_SEQUENCE, is_same_in_all
 
 if TYPE_CHECKING:
-    from tilewright.targets.gemmini.sim import Condition
+    from tilewright.targets.gemmini.sim import Condition, Hashes
 
-_Hashes: TypeAlias = tuple[int, int]
 LEAST_SHARE = 4
 """An instruction must have read data in one of so many calls at least, or else its sequences of
 values are not compared.
@@ -28,9 +27,9 @@ class Recorded:
     is_number: bool = False
     was_false: bool = False
     was_true: bool = False
-    operands: list[_Hashes] = field(default_factory=list)
-    results: list[_Hashes] = field(default_factory=list)
-    values: list[Sequence[_Hashes]] = field(default_factory=list)
+    operands: list[Hashes] = field(default_factory=list)
+    results: list[Hashes] = field(default_factory=list)
+    values: list[Sequence[Hashes]] = field(default_factory=list)
     producers: list[set[int]] = field(default_factory=list)
 
     def add(self, one: Condition) -> None:
@@ -99,14 +98,14 @@ class Recorded:
         )
 
     @property
-    def _operand_values(self) -> list[list[_Hashes]]:
+    def _operand_values(self) -> list[list[Hashes]]:
         """The sequences of each operand, without those of calls in which it was no data."""
         return [
             [one for one in values if one[0] != NO_SEQUENCE]
             for values in zip(*self.values, strict=True)
         ]
 
-    def _picked(self, varying: Collection[int]) -> list[list[_Hashes]]:
+    def _picked(self, varying: Collection[int]) -> list[list[Hashes]]:
         """The sequences of each operand that was always the same, although the instruction that
         computed it had other results as well, for instance in other iterations of a loop.
         """
@@ -117,14 +116,14 @@ class Recorded:
         return found
 
 
-def _is_common(sequences: Sequence[_Hashes], calls: int) -> bool:
+def _is_common(sequences: Sequence[Hashes], calls: int) -> bool:
     return len(sequences) > 1 and LEAST_SHARE * len(sequences) >= calls
 
 
-def _varies(sequences: Sequence[_Hashes]) -> bool:
+def _varies(sequences: Sequence[Hashes]) -> bool:
     return bool(sequences) and not _are_same_in_all(sequences)
 
 
-def _are_same_in_all(sequences: Sequence[_Hashes]) -> bool:
+def _are_same_in_all(sequences: Sequence[Hashes]) -> bool:
     """Whether all sequences are the same, or consist of the same value only."""
     return any(map(is_same_in_all, zip(*sequences, strict=True)))

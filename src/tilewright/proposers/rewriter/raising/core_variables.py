@@ -8,7 +8,14 @@ from functools import lru_cache
 from tree_sitter import Node
 
 from tilewright.proposers.c.preprocess import expanded
-from tilewright.proposers.c.syntax import declared_name, descendants, parameters, parse, text_of
+from tilewright.proposers.c.syntax import (
+    declared_name,
+    descendants,
+    identifiers,
+    parameters,
+    parse,
+    text_of,
+)
 from tilewright.proposers.c.unroll_hints import as_attributes
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
@@ -41,7 +48,7 @@ def changed_by(source: str, machine: Machine) -> frozenset[str]:
     indirect, defined = set[str](), set[str]()
     for node in descendants(root):
         if node.type == "function_definition" and (inner := node.child_by_field_name("declarator")):
-            bodies[_function_name(inner)] = node
+            bodies[next(identifiers(inner), "")] = node
         elif node.type == "type_definition":
             defined |= _types(node)
         elif node.type == "declaration":
@@ -133,11 +140,8 @@ def _types(node: Node) -> set[str]:
 
 
 def _declared(node: Node) -> Iterator[tuple[str, Node]]:
-    for declarator in node.children_by_field_name("declarator"):
-        inner = declarator
-        if inner.type == "init_declarator":
-            inner = inner.child_by_field_name("declarator") or inner
-        yield declared_name(inner), declarator
+    """The variables that a declaration declares, and their declarators."""
+    return ((declared_name(d), d) for d in node.children_by_field_name("declarator"))
 
 
 def _outside_of_value(declarator: Node) -> Iterator[Node]:
@@ -149,7 +153,3 @@ def _outside_of_value(declarator: Node) -> Iterator[Node]:
 
 def _is_constant(node: Node) -> bool:
     return any(c.type == "type_qualifier" and text_of(c) == "const" for c in node.named_children)
-
-
-def _function_name(declarator: Node) -> str:
-    return next((text_of(n) for n in descendants(declarator) if n.type == "identifier"), "")

@@ -142,9 +142,7 @@ def _needed(kernel: Kernel, here: Set[str], before: Body, machine: Machine) -> B
 
 def _changed(kernel: Kernel, body: Body, machine: Machine) -> frozenset[str]:
     """The variables that statements may change, and that are not declared inside of them."""
-    names = {a.name for a in kernel.arrays}
-    only = replace(alone(body, kernel.arrays, names), before=kernel.before, after=kernel.after)
-    return changed_by(emit(only), machine) - names
+    return changed_by(emit(_of_core(kernel, body)), machine) - {a.name for a in kernel.arrays}
 
 
 def _limits(kernel: Kernel, before: Body, machine: Machine) -> Mapping[str, int]:
@@ -159,9 +157,15 @@ def _limits(kernel: Kernel, before: Body, machine: Machine) -> Mapping[str, int]
         if machine.unit(command.name) == "store":
             changed |= arrays_of(command)
     own = {a.name for a in kernel.arrays if a.local} - changed
-    core = alone(before, kernel.arrays, {a.name for a in kernel.arrays})
-    core = replace(core, before=kernel.before, after=kernel.after)
-    return {name: most for name, most in limits(core, machine).items() if name in own}
+    found = limits(_of_core(kernel, before), machine)
+    return {name: most for name, most in found.items() if name in own}
+
+
+def _of_core(kernel: Kernel, body: Body) -> Kernel:
+    """A kernel of only these statements of the core, with the text around the kernel. All arrays
+    are parameters."""
+    only = alone(body, kernel.arrays, {a.name for a in kernel.arrays})
+    return replace(only, before=kernel.before, after=kernel.after)
 
 
 def alone(body: Body, arrays: Sequence[Array], shared: Set[str]) -> Kernel:
