@@ -245,6 +245,8 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
         ([("add_.Tensor", (R, C), X, 1)], "an array that it may use elsewhere"),
         ([("mul.Tensor", (R, C), X, math.nan)], "it computes with nan"),
         ([("mul.Tensor", (R, C), X, {"unknown": "dict"})], "other than its arrays"),
+        ([("add.Tensor", (R, C), X, 1), ("sum.dim_IntList", (), ("self.b", (C,)), [0]),
+          ("mul.Tensor", (R, C), ("0.0", (R, C)), ("1.0", ()))], "arrays of several sizes"),
         ([("gather.default", (R, C), X, 0, 3)], "it gathers several elements of a row"),
         ([("argmax.default", (R,), ("input 0", (R, (1 << 25, 8))), 1)], "more than 2.24 elements"),
         ([("argmax.default", (R,), X, 1), ("argmax.default", (), ("0.0", (R,)), 0)],

@@ -59,7 +59,7 @@ def test_a_gemmini_example_is_correct_and_pays(tmp_path: Path, number: int) -> N
         assert isinstance(outcome, Measured), outcome
         latencies.append(outcome.latency)
     before, after = latencies
-    assert after < 0.75 * before
+    assert after < (0.75 if whole else 0.6) * before
     said = [float(n.replace(",", "")) for n in re.findall(r"\d+,\d+", example.text)]
     assert not said or all(any(abs(n / one - 1) < 0.01 for n in said) for one in latencies)
 

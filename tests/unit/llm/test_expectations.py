@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.core.records import Candidate, Failed, Measured, Trial, Verdict
@@ -29,6 +31,8 @@ PARENT = Trial(0, 0, Candidate("x"), OUTCOME)
         ("from 75,326 down to 9,500", 9500),
         ("75,326 cycles -> 9,500 cycles", 9500),
         ("2,000 cycles saved of 75,326", None),
+        ("from 75,326 to 62,500 - 17 % less", 62500),
+        ("1275,326 to 9,500", None),
         ("0 cycles", None),
         ("much", None),
         ("", None),
@@ -37,6 +41,23 @@ PARENT = Trial(0, 0, Candidate("x"), OUTCOME)
 def test_only_latencies_count(text: str, latency: float | None) -> None:
     wanted = None if latency is None else pytest.approx(75_326 / latency)
     assert expected_gain(text, PARENT) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "latency"),
+    [
+        ("tile 64 to 128", None),
+        ("64 to 128 rows in each tile", None),
+        ("from 64 to 50 us", 50),
+        ("64 us to 50 us", 50),
+    ],
+)
+def test_short_numbers_are_latencies_only_with_a_unit_or_after_from(
+    text: str, latency: float | None
+) -> None:
+    parent = replace(PARENT, outcome=replace(OUTCOME, latency=64.0, unit="us"))
+    wanted = None if latency is None else pytest.approx(64 / latency)
+    assert expected_gain(text, parent) == wanted
 
 
 def test_a_kernel_that_was_not_measured_promises_nothing() -> None:
