@@ -32,7 +32,7 @@ class NativeChecker:
 
     def __init__(self, evaluation: NativeEvaluation) -> None:
         self._evaluation = evaluation
-        self._left_out = ""
+        self._left_out: dict[str, str] = {}
 
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         """The first case."""
@@ -59,16 +59,18 @@ class NativeChecker:
 
     def unchecked(self, artifact: Artifact) -> tuple[str, ...]:
         """Why a condition that no check has tested is accepted, or why none was looked for."""
-        return (self._left_out,) if self._left_out else ()
+        said = self._left_out.get(artifact.source)
+        return (said,) if said else ()
 
     def _untested(self, artifact: Artifact) -> Failed | None:
         """The failure of a kernel with conditions that the checks have not tested, or None."""
-        evaluation, self._left_out = self._evaluation, ""
+        evaluation = self._evaluation
+        self._left_out.clear()  # only the last kernel is asked for
         if artifact.source in ("", evaluation.start) or is_without_conditions(artifact.source):
             return None
         found = examined(evaluation, artifact.source)
         if found.left_out:
-            self._left_out = (
+            self._left_out[artifact.source] = (
                 "The kernel was not examined for conditions on input values that no check has "
                 f"tested: {found.left_out}."
             )
@@ -78,7 +80,9 @@ class NativeChecker:
         if failed.kind == "wrong_result" or not (self._start.untested or self._start.failed):
             return failed
         has = "could not be examined" if self._start.failed else "has an untested condition"
-        self._left_out = f"Not refused, because the starting kernel {has}, too: {failed.log}"
+        self._left_out[artifact.source] = (
+            f"Not refused, because the starting kernel {has}, too: {failed.log}"
+        )
         return None
 
     @cached_property
