@@ -126,8 +126,8 @@ Shapes = Annotated[
     typer.Option(
         "--shapes",
         metavar="FILE",
-        help="Also optimise the workloads that FILE names, one on each line. The budget "
-        "applies to each workload. The result is one C file with a function kernel_dispatch that "
+        help="Also optimise the workloads in FILE, which lists one workload per line. The budget "
+        "applies to each workload. The result is one C file with a function kernel_dispatch, which "
         "chooses the kernel by size.",
     ),
 ]
