@@ -4,8 +4,9 @@ The analysis follows values through registers, through places on the stack, and 
 variable that is set under a condition on data depends on data. In a function that computes an
 address on its stack, a place there depends on data everywhere if it does anywhere. The analysis is
 conservative: everything that is read through a pointer or returned by a function outside the kernel
-counts as data. It does not follow values that are passed through several local arrays at once. Of
-the results that are computed from data without a condition, it finds those of `values.py`.
+counts as data, except numbers that a mathematical function computes from others that are no data.
+It does not follow values that are passed through several local arrays at once. Of the results that
+are computed from data without a condition, it finds those of `values.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tilewright.native.conditions.facts import Known, Site
 from tilewright.native.conditions.implicit import other_targets
 from tilewright.native.conditions.implied import implied
 from tilewright.native.conditions.listing import Instruction, Listing
-from tilewright.native.conditions.sequences import results_of, results_of_call
+from tilewright.native.conditions.outside import arguments_of_number, float_result, whole_result
+from tilewright.native.conditions.sequences import floats_of, results_of
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
 from tilewright.native.conditions.values import nan_condition, value_of
@@ -67,6 +69,7 @@ class Analysis:
         sources: by line, the instructions that read data from memory, and the operand in memory.
         numbers: by line, the instructions that write whole numbers that depend on data, and where,
             without `decisions`.
+        floats: the same for floating-point numbers.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Analysis:
     ) -> None:
         self.sources: dict[int, tuple[Instruction, str]] = {}
         self.numbers: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
+        self.floats: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
         self._known_loads = known_loads
         self._addresses = addresses
         self._stores_numbers = False
@@ -209,6 +213,7 @@ class Analysis:
                 known.sites[at] = Site(one, value=value)
         elif data and at not in known.exempt:
             self.numbers[one.at] = one, results_of(one, effects, state)
+            self.floats[one.at] = one, floats_of(one)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
         elif effects.may_set_flags and data:
@@ -316,7 +321,9 @@ class Analysis:
             if target.startswith("*") and any(r in state for r in registers(target)):
                 known.sites[at] = Site(one)
             results = self._results_outside(_name(target), state)
-            self.numbers[one.at] = one, results_of_call(_name(target))
+            if results:
+                self.numbers[one.at] = one, whole_result(_name(target))
+                self.floats[one.at] = one, float_result(_name(target))
         if callee.stores if callee else not self._around.keep_memory.fullmatch(_name(target)):
             self._into_memory(known)
         if uncertain:
@@ -328,6 +335,9 @@ class Analysis:
         """The registers with results of a function outside the kernel that depend on data."""
         around = self._around
         if around.without_data.fullmatch(name):
+            return set()
+        read = arguments_of_number(name)
+        if read is not None and state.isdisjoint(read):
             return set()
         if around.of_values.fullmatch(name) and state.isdisjoint(_WHOLE_ARGUMENTS):
             return set()

@@ -35,7 +35,7 @@ _COMPARES = re.compile(
 _ONLY_FLAGS_OF_X87 = re.compile(r"^f(?:u?comi?p{0,2}|tst|ucompp|xam)$")
 _FROM_STATUS = re.compile(
     r"^(?:f(?:u?comi?p{0,2}|tst|ucompp|xam)|fn?(?:stsw|stenv|save)|fi?stt?p?[slqt]{0,2}"
-    r"|v?stmxcsr|xsave\w*|rd(?:rand|seed|pid)[wlq]?)$"
+    r"|v?stmxcsr|xsave\w*|rd(?:rand|seed|pid|[fg]sbase)[wlq]?)$"
 )
 _SETS_FLAGS = re.compile(
     r"^(?:add|sub|and|or|xor|neg|inc|dec|sh[lr]d?|sa[lr]|imul|mul|i?div|adc|sbb|ro[lr]|rc[lr]"
@@ -121,7 +121,7 @@ class Effects:
         in_a_and_d: whether it writes a product or quotient of whole numbers to registers a and d.
         from_status: whether the result comes from the stack of the x87 unit, from flags that an
             operation on floating-point numbers sets, for instance because its result is not exact,
-            or from a generator of random numbers.
+            from a generator of random numbers, or from a register with a random address.
         is_constant: whether the result is the same for all values of the operands, as of x - x.
         reads: the registers, and the flags, that the result depends on.
         loads: the operands in memory that the result depends on.

@@ -19,6 +19,7 @@ from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
+from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.evaluator import NativeEvaluation
@@ -83,25 +84,67 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
             return Examined(failed=found)
         if found.jumps:
             return Examined(found.jumps)
-        find, sites = None, found.sites
+    find, sequences = None, []
+    try:
         if evaluation.toolchain.threads == 1 or not _RUNS_OPENMP.search(text):
             find = lru_cache(maxsize=1)(partial(computed_without, found.listing))
-            try:
-                sites = (*sites, *sequences_of(found.listing))
-            except TooLargeError:
-                return Examined(failed=unexamined("it has more code than can be examined."))
+            sequences = sequences_of(found.listing)
+        floats = _alike_floats(evaluation, found.listing, sequences)
+        if isinstance(floats, Failed):
+            return Examined(failed=floats)
+        sites = (*found.sites, *(one for one in sequences if not one.is_float), *floats)
         if all(site.is_load for site in sites):
             return Examined()
         recorder = Recorder.of(len(sites))
-        arguments = len(evaluation.workload.arguments)
-        recording = recorder.of_kernel(found.listing, sites, arguments)
-        binary = assembled(evaluation.toolchain, recording, limit_s)
-    if isinstance(binary, Failed):
-        return Examined(failed=binary)
-    try:
+        binary = _recording(evaluation, found.listing, sites, recorder)
+        if isinstance(binary, Failed):
+            return Examined(failed=binary)
         return _called(evaluation, binary, sites, recorder, find)
     except TooLargeError:
         return Examined(failed=unexamined("it has more code than can be examined."))
+
+
+def _recording(
+    evaluation: NativeEvaluation, listing: Listing, sites: Sequence[Site], recorder: Recorder
+) -> bytes | Failed:
+    """The object file of the kernel with recording code."""
+    text = recorder.of_kernel(listing, sites, len(evaluation.workload.arguments))
+    with on_building_cores(evaluation.toolchain.threads):
+        return assembled(evaluation.toolchain, text, evaluation.settings.compile_timeout_s)
+
+
+def _alike_floats(
+    evaluation: NativeEvaluation, listing: Listing, sequences: Sequence[Site]
+) -> list[Site] | Failed:
+    """The instructions that compute or read floating-point numbers, and had the same sequence of
+    them in two calls on inputs of different distributions; none if none of them computes any.
+
+    They are found in a process of their own, because nearly all instructions of a kernel compute
+    floating-point numbers, and recording them all in every call takes too long.
+    """
+    floats = [site for site in sequences if site.is_float]
+    if all(site.is_load for site in floats):
+        return []
+    recorder = Recorder.of(len(floats))
+    binary = _recording(evaluation, listing, floats, recorder)
+    if isinstance(binary, Failed):
+        return binary
+    records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
+    cases = evaluation.cases.compared(evaluation.settings.checks)
+    seen = []
+    apart = off_measuring_cores(evaluation.toolchain.threads)
+    with apart, evaluation.started(binary, (records,)) as process:
+        for number in (cases[0], cases[-1]):
+            room = np.zeros(records.shape, np.uint8)
+            process.arrays.place({**evaluation.cases[number].initial, _RECORDS: room})
+            failed = process.call("check", evaluation.settings.simulation_timeout_s)
+            if failed is not None:
+                return failed
+            seen.append(recorder.hashes(process.arrays.outputs_now()[_RECORDS]))
+    alike = [
+        site for site, one, other in zip(floats, *seen, strict=True) if is_same_in_all((one, other))
+    ]
+    return [] if all(site.is_load for site in alike) else alike
 
 
 def _called(
@@ -174,7 +217,7 @@ def _is_settled(
     matter then.
     """
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
-        has_sequence = site.value is None or site.is_result
+        has_sequence = site.value is None or (site.is_result and not site.is_load)
         if has_sequence and len(set(seen)) == 1:
             return False
         if not (site.is_load or site.is_result or (no and yes)):
@@ -203,7 +246,8 @@ def _untested(
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
         is_alike = is_same_in_all(seen)
         if site.is_load:
-            loads.append((site.instruction.at, is_alike, seen))
+            depends = not site.is_float and seen[0] != seen[again]
+            loads.append((site.instruction.at, is_alike, depends))
         elif site.is_result:
             alike += [site] if is_alike else []
         elif no != yes:
@@ -213,7 +257,7 @@ def _untested(
     if find is None or not alike:
         return alone
     known = frozenset(at for at, is_alike, _ in loads if is_alike)
-    addresses = frozenset(at for at, _, seen in loads if seen[0] != seen[again])
+    addresses = frozenset(at for at, _, depends in loads if depends)
     computed = find(known, addresses)
     return [*alone, *(site for site in alike if site.instruction.at in computed)]
 

@@ -20,6 +20,7 @@ class Site:
     value: tuple[str, int] | None = None
     is_load: bool = False  # whether a hash of all values is recorded, instead of one value
     is_result: bool = False  # whether the values of such a hash are those after the instruction
+    is_float: bool = False  # whether the values of such a hash are floating-point numbers
 
     @property
     def is_jump(self) -> bool:

@@ -9,7 +9,7 @@ from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import Analysis, sites_on_data
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.listing import Listing, read_listing
-from tilewright.native.conditions.sequences import read_as_whole_number
+from tilewright.native.conditions.sequences import read_as_float, read_as_whole_number
 from tilewright.native.conditions.stack_cells import width_of
 from tilewright.native.conditions.surroundings import OF_C, Surroundings
 from tilewright.native.conditions.values import is_addressed
@@ -19,7 +19,8 @@ from tilewright.parts.untested_conditions import unexamined
 MOST_SITES = 4096
 """Maximum number of conditions on data in a kernel that is accepted."""
 MOST_SEQUENCES = 20_000
-"""Maximum number of instructions whose whole numbers are recorded."""
+"""Maximum number of instructions whose whole numbers are recorded, and of those whose
+floating-point numbers are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +66,27 @@ def loads_of(listing: Listing, around: Surroundings) -> list[Site]:
 
 
 def sequences_of(listing: Listing) -> list[Site]:
-    """The instructions of a kernel in C that write, or read from memory, whole numbers that may
-    depend on data. Raises `TooLargeError`."""
+    """The instructions of a kernel in C that write, or read from memory, numbers that may depend on
+    data. Raises `TooLargeError`."""
     analysis = Analysis(listing, OF_C, decisions=False)
     analysis.run()
     found = [
-        Site(one, value=place, is_result=True)
-        for one, places in analysis.numbers.values()
+        Site(one, value=place, is_result=True, is_float=is_float)
+        for is_float, written in ((False, analysis.numbers), (True, analysis.floats))
+        for one, places in written.values()
         for place in places
     ]
     for one, operand in analysis.sources.values():
         width = read_as_whole_number(one, operand)
+        place = read_as_float(one, operand)
         if width is not None:
             found.append(Site(one, value=(operand, width), is_load=True))
-    if len(found) > MOST_SEQUENCES:
+        elif place is not None:
+            is_after = place[0] != operand
+            read = Site(one, value=place, is_load=True, is_result=is_after, is_float=True)
+            found.append(read)
+    floats = sum(site.is_float for site in found)
+    if max(floats, len(found) - floats) > MOST_SEQUENCES:
         raise TooLargeError
     return found
 
@@ -86,12 +94,13 @@ def sequences_of(listing: Listing) -> list[Site]:
 def computed_without(
     listing: Listing, loads: frozenset[int], addresses: frozenset[int]
 ) -> frozenset[int]:
-    """The lines of a kernel in C with conditions, and with whole numbers, that are computed from
-    data, without those that are only set under a condition on data. The loads of the given lines
-    count as no data, and so do those of addresses, unless a whole number from data may have been
-    written where they read. Raises `TooLargeError`."""
+    """The lines of a kernel in C with conditions, and with numbers, that are computed from data,
+    without those that are only set under a condition on data. The loads of the given lines count as
+    no data, and so do those of addresses, unless a whole number from data may have been written
+    where they read. Raises `TooLargeError`."""
     analysis = Analysis(listing, OF_C, loads, addresses, decisions=False)
-    return frozenset({site.instruction.at for site in analysis.run()} | set(analysis.numbers))
+    conditions = {site.instruction.at for site in analysis.run()}
+    return frozenset(conditions | set(analysis.numbers) | set(analysis.floats))
 
 
 def _sites(listing: Listing, around: Surroundings) -> list[Site]:

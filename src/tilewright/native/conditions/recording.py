@@ -34,6 +34,7 @@ Of a load and a result, only the third place is used, for a hash of all values.
 """
 _SSE_BYTES = 16
 _OF_STACK = re.compile(r"(-?\d*)\(%rsp")
+_NEEDS_VEX = re.compile(r"%xmm(?:1[6-9]|[23]\d)")
 _PUSHED = 8
 """The bytes of a register on the stack."""
 _OF_FLAGS = ("\tpushfq", "\tpopfq")
@@ -132,7 +133,7 @@ class Recorder:
     def _vector_code(self, index: int, register: str, size: int) -> list[str]:
         """Code that adds all parts of a vector register to a hash."""
         hash_ = f"{self.distance + self.places[index][2]}(%rcx)"
-        move = "vmovups" if size > _SSE_BYTES else "movups"
+        move = "vmovups" if size > _SSE_BYTES or _NEEDS_VEX.fullmatch(register) else "movups"
         parts = (
             line
             for at in range(0, size, _PLACE.size)
@@ -165,6 +166,9 @@ class Recorder:
     def _load_code(self, index: int, operand: str, size: int, *, pushed: int) -> list[str]:
         hashed = f"{self.distance + self.places[index][2]}(%rcx)"
         load = {1: "movzbl\t{}, %eax", 2: "movzwl\t{}, %eax", 4: "movl\t{}, %eax"}
+        of_float = "vmov" if _NEEDS_VEX.fullmatch(operand) else "mov"
+        if "%xmm" in operand:
+            load = {4: f"{of_float}d\t{{}}, %eax", 8: f"{of_float}q\t{{}}, %rax"}
         operand = _OF_STACK.sub(lambda found: f"{int(found[1] or 0) + pushed}(%rsp", operand)
         of_mask = "kmovq\t{}, %rax" if operand.startswith("%k") else "movq\t{}, %rax"
         return [

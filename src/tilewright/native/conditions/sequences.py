@@ -33,7 +33,7 @@ _ADDS = re.compile(r"add|sub|xor")
 of `_KEEPS_DIFFERENCES` with one operand in a register."""
 _OF_VECTORS = re.compile(
     r"v?p(?:add|sub|or|xor|mul|sll|srl|sra|max|min|shuf|perm|abs)\w*|v?(?:or|xor)p[sd]"
-    r"|v(?:perm|shuf)\w+|v?pmovmskb|v?movmskp[sd]|k(?:and|or|xor|xnor|shift|unpck)\w+"
+    r"|v(?:perm|shuf|p?gather)\w+|v?pmovmskb|v?movmskp[sd]|k(?:and|or|xor|xnor|shift|unpck)\w+"
 )
 """Instructions whose result is made of bits, and not of floating-point numbers only."""
 _SELECTS = re.compile(r"v?p?andn?(?:p[sd]|[dq])?|v?pternlog[dq]")
@@ -45,8 +45,14 @@ _OF_EQUALITY = re.compile(r"\$(?:0|4|8|12|16|20|24|28)")
 clamp compares otherwise, and need not change any number.
 """
 _TWO = 2
-_RETURNS_NUMBER = re.compile(r"l(?:rint|round)f?|__\w+(?:[td]i[234]|[sd]fti)")
-"""Functions outside the kernel that return a whole number, with those of the compiler's library."""
+_OF_FLOATS = re.compile(
+    r"v?(?:add|sub|div|sqrt|max|min|round|rndscale|reduce|range|getexp|getmant|scalef|fixupimm"
+    r"|rcp(?:14)?|rsqrt(?:14)?|cvts[sd]2|cvtp[sd]2|fn?m(?:add|sub)\d{3})(s[sd]|p[sd])[xyz]?"
+)
+"""Instructions on floating-point numbers whose result may be the same for many operands: small
+terms are lost in a sum, and small numbers by a maximum."""
+_STORES_OF_X87 = re.compile(r"fstp?([slt])")
+_SCALARS = {"ss": 4, "sd": 8, "s": 4, "l": 8, "t": 8}
 
 
 def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> list[tuple[str, int]]:
@@ -84,14 +90,37 @@ def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> li
     return [*others, (target, width)] if is_recorded else others
 
 
+def floats_of(one: Instruction) -> list[tuple[str, int]]:
+    """The register, or the place in memory, to which an instruction writes floating-point numbers
+    that may be the same although its operands are not, and its size in bytes.
+
+    Products are left out: they lose a difference only where they become zero or infinite. Of the
+    numbers of the x87 unit, only those that it stores are found.
+    """
+    target = one.operands[-1].partition("{")[0] if one.operands else ""
+    stored = _STORES_OF_X87.fullmatch(one.name)
+    if stored and in_memory(target) and "%fs:" not in target:
+        return [(target, _SCALARS[stored[1]])]
+    found = _OF_FLOATS.fullmatch(one.name)
+    if found is None or not _is_vector(target):
+        return []
+    return [(target, _SCALARS.get(found[1]) or _width_of(target))]
+
+
+def read_as_float(one: Instruction, operand: str) -> tuple[str, int] | None:
+    """The place of the floating-point number that an instruction reads from memory, and its size in
+    bytes. Those of a vector that is only moved are in its register afterwards."""
+    width = width_of(one.name, one.operands)
+    if width in (4, 8) and any(map(_is_vector, one.operands)):
+        return operand, width
+    target = one.operands[-1]
+    is_moved = _MOVES.match(one.name.removeprefix("v")) and "{" not in target
+    return (target, width) if width and is_moved and _is_vector(target) else None
+
+
 def _width_of(register: str) -> int:
     """The size of a register in bytes, 0 if an operand is none that can be recorded."""
     return next((size for form, size in _WIDTHS if form.fullmatch(register)), 0)
-
-
-def results_of_call(name: str) -> list[tuple[str, int]]:
-    """The register with the whole number that a function outside the kernel returns, if it does."""
-    return [("%rax", 8)] if _RETURNS_NUMBER.fullmatch(name) else []
 
 
 def _is_vector(operand: str) -> bool:
