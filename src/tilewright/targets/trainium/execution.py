@@ -362,6 +362,8 @@ class Execution:
         )
         for view in writes:
             self.stamp(view)
+            if mask is not None and view.buffer.result is not None:
+                view.buffer.result.mask = mask  # it limits where the result may be assigned
         instructions.append(found)
         if self.recorder is not None:
             self.recorder.add(found, operands, tuple(writes), mask, settings)

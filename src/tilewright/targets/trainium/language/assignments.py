@@ -17,6 +17,7 @@ from tilewright.targets.trainium.language.frames import (
 )
 from tilewright.targets.trainium.language.methods import augmented
 from tilewright.targets.trainium.language.operators import symbol_of
+from tilewright.targets.trainium.language.outer_names import OuterName
 from tilewright.targets.trainium.language.targets import Target, set_item, target_of
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations import assigning
@@ -64,7 +65,7 @@ def _annotated(node: ast.AnnAssign) -> Statement:
 def _augmented(node: ast.AugAssign) -> Statement:
     symbol, line, value = symbol_of(node.op), node.lineno, expression(node.value)
     store = target_of(node.target)
-    if isinstance(node.target, ast.Name):
+    if isinstance(node.target, (ast.Name, OuterName)):
         load: Callable[[Frame], Any] = expression(ast.copy_location(
             ast.Name(node.target.id, ast.Load()), node.target))  # fmt: skip
         return _augmented_name(load, store, value, symbol, line)

@@ -14,6 +14,7 @@ from tilewright.targets.trainium.language.arithmetic import (
 from tilewright.targets.trainium.language.classes import (
     Bound,
     Class,
+    special_method,
 )
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.grid import Launch
@@ -31,6 +32,9 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
     """Call a value that kernels may call."""
     if isinstance(called, (Builtin, Function, Class, Bound, Launch)):
         return called.call(run, args, kwargs)
+    own = special_method(called, "__call__")
+    if own is not None:
+        return own.call(run, args, kwargs)
     if isinstance(called, Decorator):
         return _decorated(called, args)
     if isinstance(called, DType) and len(args) == 1 and type(args[0]) in NUMBERS:

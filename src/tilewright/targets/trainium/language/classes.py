@@ -142,6 +142,12 @@ class Bound:
         return self.function.call(run, [self.owner, *args], kwargs)
 
 
+def special_method(record: Any, name: str) -> Bound | None:
+    """A method that Python calls for an operator or statement; None if the class lacks it."""
+    found = record.cls.members.get(name) if isinstance(record, Record) else None
+    return Bound(found, record) if isinstance(found, Function) else None
+
+
 def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     """A field, the value of a property, or a method."""
     if name in record.values:
@@ -186,9 +192,8 @@ def items_of(value: Class | Record) -> list[Any]:
     if isinstance(value, Class) and value.kind == "enum":
         return [member for member in value.members.values() if isinstance(member, Record)]
     cls = value if isinstance(value, Class) else value.cls
-    for name in ("__iter__", "__getitem__"):
-        if name in cls.members:
-            raise not_supported(f"{name!r} of the class {cls.name}")
+    if "__getitem__" in cls.members:
+        raise not_supported(f"a loop over the items of {cls.name}, which has no '__iter__',")
     raise KernelError("unsupported_operand", f"a {cls.name} has no items")
 
 

@@ -23,9 +23,11 @@ from tilewright.targets.trainium.language.classes import (
     attribute_of_class,
     attribute_of_record,
     items_of,
+    special_method,
 )
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.grid import launch
+from tilewright.targets.trainium.language.iterators import KernelIterator, rest_of
 from tilewright.targets.trainium.language.methods import LONGEST_TEXT
 from tilewright.targets.trainium.language.values import (
     DefaultDict,
@@ -49,14 +51,28 @@ def items_of_any(value: Any) -> list[Any]:
     return list(found)
 
 
+def each_of(value: Any) -> Iterable[Any]:
+    """The items of a value, one after another. Those of an iterator are not computed yet, and a
+    list may change in between."""
+    own = special_method(value, "__iter__")
+    if own is not None:
+        value = own.call(own.function.run, [], {})
+    return value if isinstance(value, (list, KernelIterator)) else items_of_any(value)
+
+
 def iterable(value: Any) -> Any:
     """A value over which a loop may iterate, in addition to the ranges of NKI."""
     if isinstance(value, LoopRange):
         return value.values
     if isinstance(value, (dict, MemberSet)):
         return list(value)
+    if isinstance(value, KernelIterator):
+        return rest_of(value, MOST_ITEMS)
     if isinstance(value, (list, tuple, range, str)):
         return value
+    own = special_method(value, "__iter__")
+    if own is not None:
+        return items_of_any(own.call(own.function.run, [], {}))
     if isinstance(value, (Class, Record)):
         return items_of(value)
     raise KernelError("unsupported_operand", f"a value of type {type(value).__name__} has no items")
@@ -77,6 +93,9 @@ def item_of(owner: Any, key: Any) -> Any:
         return owner.axes(key if isinstance(key, tuple) else (key,))
     if isinstance(owner, GridMaker):
         return grids(key)
+    own = special_method(owner, "__getitem__")
+    if own is not None:
+        return own.call(own.function.run, [key], {})
     if isinstance(owner, Record):
         owner = items_of(owner)
     if isinstance(owner, Function) and owner.is_kernel:

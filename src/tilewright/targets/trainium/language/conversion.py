@@ -77,12 +77,10 @@ def block(nodes: Sequence[ast.stmt]) -> Statement:
 
 
 _STATEMENTS: dict[type[ast.AST], str] = {
-    ast.With: "with", ast.Global: "global",
-    ast.Nonlocal: "nonlocal", ast.AsyncFunctionDef: "async",
-    ast.AsyncFor: "async", ast.AsyncWith: "async", ast.Match: "match",
+    ast.AsyncFunctionDef: "async", ast.AsyncFor: "async", ast.AsyncWith: "async",
 }  # fmt: skip
 """What messages call statements that are not supported."""
 _EXPRESSIONS: dict[type[ast.AST], str] = {
-    ast.Await: "await", ast.Yield: "yield", ast.YieldFrom: "yield",
+    ast.Await: "await", ast.Yield: "yield here", ast.YieldFrom: "yield here",
     ast.Starred: "* here",
 }  # fmt: skip

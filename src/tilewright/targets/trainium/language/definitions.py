@@ -20,6 +20,8 @@ from tilewright.targets.trainium.language.frames import (
     Function,
     Statement,
 )
+from tilewright.targets.trainium.language.generators import generator, has_yield
+from tilewright.targets.trainium.language.outer_names import mark_outer_names
 from tilewright.targets.trainium.language.targets import parameters_of
 from tilewright.targets.trainium.language.values import Namespace
 
@@ -64,21 +66,25 @@ def _decoration(nodes: Sequence[ast.expr], line: int) -> Callable[[Frame, Any], 
 
 
 def _body(node: ast.FunctionDef) -> Callable[[Frame], Any]:
-    body: Statement | None = None
+    body: Callable[[Frame], Any] | None = None
+    yields = has_yield(node.body)
 
     def run_body(frame: Frame) -> Any:
         nonlocal body
         if body is None:
-            body = block(node.body)
-        body(frame)
-        return frame.result
+            mark_outer_names(node.body)
+            body = generator(node.body) if yields else block(node.body)
+        found = body(frame)
+        return found if yields else frame.result
 
     return run_body
 
 
-_SPECIAL = ("__init__", "__post_init__", "__iter__", "__getitem__")
-"""Special methods of Python that are kept. The last two are kept only to report that they are not
-supported."""
+_SPECIAL = (
+    "__init__", "__post_init__", "__iter__", "__len__", "__getitem__", "__call__", "__enter__",
+    "__exit__",
+)  # fmt: skip
+"""Special methods of Python that are called."""
 _BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.language.arithmetic import truth
-from tilewright.targets.trainium.language.contents import items_of_any, text_of
+from tilewright.targets.trainium.language.contents import each_of, text_of
 from tilewright.targets.trainium.language.conversion import block, converts, expression
 from tilewright.targets.trainium.language.frames import (
     BREAK,
@@ -32,7 +32,7 @@ def _for(node: ast.For) -> Statement:
         items = values(frame)
         run = frame.run
         if not isinstance(items, LoopRange):
-            for value in items_of_any(items):
+            for value in each_of(items):
                 run.step()
                 target(frame, value)
                 signal = body(frame)
@@ -83,6 +83,8 @@ def bound_names(nodes: Sequence[ast.stmt]) -> set[str]:
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
+        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name is not None:
+            found.add(node.name)
         waiting.extend(ast.iter_child_nodes(node))
     return found
 

@@ -13,6 +13,11 @@ from tilewright.targets.trainium.execution import Execution
 DEEPEST_CALL = 50
 
 
+def too_deep() -> KernelError:
+    """The error for calls that are nested too deeply."""
+    return KernelError("too_deep", f"calls are nested deeper than {DEEPEST_CALL}")
+
+
 class Frame:
     """The names of one call of a function, or of the module."""
 
@@ -72,6 +77,11 @@ class Function:
         self._node = node
 
     @property
+    def run(self) -> Execution:
+        """The pass in which it was defined."""
+        return self._frame.run
+
+    @property
     def launches(self) -> frozenset[str]:
         """Names of the functions that it calls with a grid: `name[...](...)`."""
         parts = [] if self._node is None else ast.walk(self._node)
@@ -85,7 +95,7 @@ class Function:
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run the body with these arguments."""
         if run.depth >= DEEPEST_CALL:
-            raise KernelError("too_deep", f"calls are nested deeper than {DEEPEST_CALL}")
+            raise too_deep()
         run.step()
         frame = Frame(run, self._frame)
         frame.names.update(self.defaults)

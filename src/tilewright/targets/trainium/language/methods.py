@@ -14,6 +14,7 @@ from tilewright.targets.trainium.language.arithmetic import (
     bounded,
     hashable,
 )
+from tilewright.targets.trainium.language.iterators import KernelIterator, rest_of
 from tilewright.targets.trainium.language.values import DefaultDict, LoopRange, MemberSet
 
 
@@ -21,6 +22,8 @@ def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
     """The items of a plain sequence, dict or set that are added to others."""
     if isinstance(more, LoopRange):
         more = more.values
+    if isinstance(more, KernelIterator):
+        more = rest_of(more, MOST_ITEMS)
     if not isinstance(more, (list, tuple, range, str, dict, MemberSet)):
         raise KernelError("unsupported_operand", f"{shown(more)} has no items to add")
     if len(items) + len(more) > MOST_ITEMS:
@@ -47,7 +50,11 @@ def _append(items: list[Any], value: Any) -> None:
 
 
 def _extend(items: list[Any], more: Any) -> None:
-    items.extend(items_to_add(items, more))
+    if isinstance(more, KernelIterator):
+        for item in more:
+            _append(items, item)
+    else:
+        items.extend(items_to_add(items, more))
 
 
 def _pop(items: list[Any], at: int = -1) -> Any:
@@ -79,6 +86,8 @@ def _insert(items: list[Any], at: int, value: Any) -> None:
 
 
 def _join(text: str, parts: Any) -> str:
+    if isinstance(parts, KernelIterator):
+        parts = rest_of(parts, LONGEST_TEXT)
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
         raise KernelError("unsupported_operand", "join takes texts")
     if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
@@ -165,7 +174,7 @@ METHODS: dict[type, dict[str, Callable[..., Any]]] = {
         "issubset": lambda members, other: members <= _members(other),
     },
     dict: _DICT_METHODS,
-    DefaultDict: _DICT_METHODS,
+    DefaultDict: {**_DICT_METHODS, "copy": DefaultDict.copy},
     str: {
         "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
         "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),

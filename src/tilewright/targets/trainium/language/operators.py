@@ -17,9 +17,10 @@ from tilewright.targets.trainium.language.classes import (
     Class,
     Record,
 )
-from tilewright.targets.trainium.language.contents import attribute_named
+from tilewright.targets.trainium.language.contents import attribute_named, items_of_any
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
+from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.values import (
     MemberSet,
     Missing,
@@ -197,6 +198,8 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
     inside = isinstance(op, ast.In)
 
     def contained(frame: Frame, left: Any, right: Any) -> bool:
+        if isinstance(right, KernelIterator):
+            right = items_of_any(right)
         if not isinstance(right, (list, tuple, dict, MemberSet, str, range)):
             raise KernelError(
                 "unsupported_operand", "'in' needs a list, tuple, dict, set or string", line

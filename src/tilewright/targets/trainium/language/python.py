@@ -14,18 +14,27 @@ from tilewright.targets.trainium.language.arithmetic import (
     bounded,
     checked_number,
     compare,
+    hashable,
     truth,
 )
 from tilewright.targets.trainium.language.calling import call
-from tilewright.targets.trainium.language.classes import Class, Record, marked, set_attribute
+from tilewright.targets.trainium.language.classes import (
+    Class,
+    Record,
+    marked,
+    set_attribute,
+    special_method,
+)
 from tilewright.targets.trainium.language.contents import (
     attribute_named,
+    each_of,
     items_of_any,
     iterable,
     set_of,
     text_of,
 )
 from tilewright.targets.trainium.language.frames import Function
+from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.values import Builtin, LoopRange, MemberSet, Namespace
 from tilewright.targets.trainium.tiles.index import Index
 from tilewright.targets.trainium.tiles.view import View
@@ -114,13 +123,43 @@ def _sorted(run: Execution, values: Any, *, key: Any = None, reverse: Any = Fals
     return [items[at] for at in order]
 
 
-def _map(run: Execution, function: Any, *values: Any) -> list[Any]:
-    rows = zip(*(items_of_any(value) for value in values), strict=False)
-    return [call(run, function, row, {}) for row in rows]
+def _map(run: Execution, function: Any, *values: Any) -> KernelIterator:
+    rows = zip(*map(each_of, values), strict=False)
+    return KernelIterator(run, (call(run, function, row, {}) for row in rows))
 
 
-def _filter(run: Execution, function: Any, values: Any) -> list[Any]:
-    return [v for v in items_of_any(values) if truth(call(run, function, [v], {}))]
+def _filter(run: Execution, function: Any, values: Any) -> KernelIterator:
+    chosen = (
+        v for v in each_of(values) if truth(v if function is None else call(run, function, [v], {}))
+    )
+    return KernelIterator(run, chosen)
+
+
+def _enumerate(run: Execution, values: Any, start: Any = 0) -> KernelIterator:
+    return KernelIterator(run, enumerate(each_of(values), whole(start, "start")))
+
+
+def _dict(run: Execution, values: Any = (), **options: Any) -> dict[Any, Any]:
+    if isinstance(values, dict):
+        return {**values, **options}
+    pairs = [items_of_any(pair) for pair in items_of_any(values)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise KernelError("unsupported_operand", "dict takes pairs of a key and a value")
+    return {**{hashable(key, run.line): value for key, value in pairs}, **options}
+
+
+def _iter(run: Execution, values: Any) -> KernelIterator:
+    return KernelIterator(run, each_of(values))
+
+
+def _next(run: Execution, items: Any, *default: Any) -> Any:
+    if not isinstance(items, KernelIterator):
+        raise KernelError("unsupported_operand", f"next takes an iterator, not {shown(items)}")
+    for item in items:
+        return item
+    if not default:
+        raise KernelError("index", "next of an iterator that has no further items")
+    return default[0]
 
 
 def _getattr(run: Execution, value: Any, name: Any, *default: Any) -> Any:
@@ -151,7 +190,8 @@ def _set(run: Execution, values: Any = ()) -> MemberSet:
     return set_of(items_of_any(values), run.line)
 
 
-def _isinstance(run: Execution, value: Any, kinds: Any) -> bool:
+def is_instance(run: Execution, value: Any, kinds: Any) -> bool:
+    """Whether a value is of a class of the kernel or of a type of Python, or of one of several."""
     wanted = kinds if isinstance(kinds, tuple) else (kinds,)
     found = False
     for kind in wanted:
@@ -190,8 +230,8 @@ def _print(run: Execution, *args: Any, sep: Any = "", end: Any = "", flush: Any 
     """Does nothing, because output of kernels is not kept."""
 
 
-def _zip(run: Execution, *args: Any) -> list[tuple[Any, ...]]:
-    return list(zip(*(items_of_any(arg) for arg in args), strict=False))
+def _zip(run: Execution, *args: Any, strict: Any = False) -> KernelIterator:
+    return KernelIterator(run, zip(*map(each_of, args), strict=truth(strict)))
 
 
 def _round(run: Execution, value: Any, digits: Any = None) -> Any:
@@ -214,12 +254,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "set": _set, "pow": lambda run, a, b: binary(run, "**", a, b),
     "abs": lambda run, value: abs(number(value, "abs")), "sum": _sum, "int": _integer,
     "float": _float, "bool": lambda run, value=False: truth(value),
-    "str": lambda run, value="": text_of(value), "isinstance": _isinstance, "print": _print,
+    "str": lambda run, value="": text_of(value), "isinstance": is_instance, "print": _print,
     "tuple": lambda run, value=(): tuple(items_of_any(value)),
-    "list": lambda run, value=(): items_of_any(value), "dict": lambda run, **options: dict(options),
-    "enumerate": lambda run, value, start=0: list(
-        enumerate(items_of_any(value), whole(start, "start"))),
-    "zip": _zip, "reversed": lambda run, value: items_of_any(value)[::-1],
+    "list": lambda run, value=(): items_of_any(value), "dict": _dict,
+    "enumerate": _enumerate, "iter": _iter, "next": _next, "zip": _zip,
+    "reversed": lambda run, value: items_of_any(value)[::-1],
     "sorted": _sorted,
     "round": _round, "divmod": lambda run, a, b: _divmod(a, b),
     "any": lambda run, value: any(truth(v) for v in items_of_any(value)),
@@ -233,6 +272,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _counted(value: Any) -> Any:
     if isinstance(value, View):
         return value.shape and range(value.shape[0])
+    if isinstance(value, KernelIterator):
+        raise KernelError("unsupported_operand", "an iterator has no length: make a list of it")
+    own = special_method(value, "__len__")
+    if own is not None:
+        return range(whole(own.call(own.function.run, [], {}), "len"))
     return iterable(value)
 
 
@@ -244,7 +288,7 @@ def _divmod(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _named(name: str, function: Callable[..., Any]) -> Builtin:
-    return Builtin(name, function, ignored=("strict",), masked=False)
+    return Builtin(name, function, masked=False)
 
 
 def builtins() -> Mapping[str, object]:

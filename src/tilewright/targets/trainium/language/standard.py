@@ -12,6 +12,7 @@ from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import REQUIRED, Class, FieldDefault, Record
 from tilewright.targets.trainium.language.contents import items_of_any
+from tilewright.targets.trainium.language.contexts import context_manager
 from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
 
 
@@ -152,6 +153,7 @@ def standard_modules() -> dict[str, Namespace]:
         "logging": _logging(),
         "warnings": {"warn": _silent("warnings.warn")},
         "__future__": {"annotations": True},
+        "contextlib": {"contextmanager": context_manager()},
         "abc": {"ABC": Namespace("ABC", {})},
     }  # fmt: skip
     return {path: Namespace(path, names) for path, names in members.items()}

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.language import (  # noqa: F401
     assignments,
+    contexts,
     definitions,
     displays,
     flow,
+    matching,
     operators,
     targets,
     texts,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
@@ -16,7 +17,7 @@ from tilewright.targets.trainium.language.arithmetic import (
 from tilewright.targets.trainium.language.classes import (
     set_attribute,
 )
-from tilewright.targets.trainium.language.contents import items_of_any, iterable, set_of
+from tilewright.targets.trainium.language.contents import each_of, items_of_any, set_of
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import (
     Expression,
@@ -24,7 +25,9 @@ from tilewright.targets.trainium.language.frames import (
     Function,
     Parameters,
 )
+from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.methods import items_to_add
+from tilewright.targets.trainium.language.outer_names import OuterName
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations import assigning
 from tilewright.targets.trainium.tiles.view import View
@@ -36,6 +39,8 @@ def target_of(node: ast.expr) -> Target:
     """A function that assigns a value to a name, an element, or several of them."""
     if isinstance(node, ast.Name):
         return _to_name(node)
+    if isinstance(node, OuterName):
+        return _to_outer_name(node)
     if isinstance(node, (ast.Tuple, ast.List)):
         return _to_several(node)
     if isinstance(node, ast.Subscript):
@@ -54,6 +59,16 @@ def _to_name(node: ast.Name) -> Target:
         frame.names[name] = value
         if type(value) is View and not value.buffer.record.name:
             value.buffer.record.name = name
+
+    return assign
+
+
+def _to_outer_name(node: OuterName) -> Target:
+    if node.id.startswith("__"):
+        raise not_supported(f"the name {node.id}", node.lineno)
+
+    def assign(frame: Frame, value: Any) -> None:
+        node.home(frame).names[node.id] = value
 
     return assign
 
@@ -153,23 +168,25 @@ def _comprehension(
         loops.append((target_of(generator.target), expression(generator.iter), conditions))
     line = node.lineno
 
-    def walk(frame: Frame, depth: int, found: list[Any]) -> None:
+    def walk(frame: Frame, depth: int, first: Iterable[Any] = ()) -> Iterator[Any]:
         if depth == len(loops):
-            if len(found) >= MOST_ITEMS:
-                raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items", line)
             item = element(frame)
-            found.append(item if key is None else (hashable(key(frame), line), item))
+            yield item if key is None else (hashable(key(frame), line), item)
             return
         target, values, conditions = loops[depth]
-        for value in iterable(values(frame)):
+        for value in first if depth == 0 else each_of(values(frame)):
             frame.run.step()
             target(frame, value)
             if all(truth(condition(frame)) for condition in conditions):
-                walk(frame, depth + 1, found)
+                yield from walk(frame, depth + 1)
 
     def compute(frame: Frame) -> Any:
-        found: list[Any] = []
-        walk(Frame(frame.run, frame), 0, found)
+        items = walk(Frame(frame.run, frame), 0, each_of(loops[0][1](frame)))
+        if isinstance(node, ast.GeneratorExp):
+            return KernelIterator(frame.run, items)
+        found = list(islice(items, MOST_ITEMS + 1))
+        if len(found) > MOST_ITEMS:
+            raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items", line)
         if isinstance(node, ast.SetComp):
             return set_of(found, line)
         return found if key is None else dict(found)

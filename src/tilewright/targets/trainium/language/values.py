@@ -170,6 +170,12 @@ class DefaultDict(dict[Any, Any]):
         super().__init__()
         self.make = make
 
+    def copy(self) -> DefaultDict:
+        """A copy that makes values for new keys in the same way."""
+        found = DefaultDict(self.make)
+        found.update(self)
+        return found
+
 
 class MemberSet(MutableSet[Any]):
     """A `set` of plain values, which keeps the order in which they were added."""

@@ -133,28 +133,43 @@ def _of_box(entry: Recorded, allowed: Flags) -> list[Ranges]:
 
 
 def _of_product(entry: Recorded, mask: Mask | None) -> list[Ranges] | None:
-    """The mask of a product applies to its result."""
+    """The mask of a product applies to its result. Columns of operands that are out of bounds are
+    left out."""
     result = entry.writes[0]
-    if any(v.gather is not None and v.gather.inside is not None for v in entry.reads):
-        raise UntranslatableError("a product of operands that reach out of bounds")
-    if (mask is None or mask.always) and result.gather is None:
+    leaving = any(v.gather is not None and v.gather.inside is not None for v in entry.reads)
+    if (mask is None or mask.always) and result.gather is None and not leaving:
         return [_all(view) for view in (*entry.reads, result)]
     allowed = np.ones(result.shape, bool)
     if mask is not None and not mask.always:
         allowed &= fit_mask(mask.array, result.shape)
     if result.gather is not None and result.gather.inside is not None:
         allowed &= np.broadcast_to(result.gather.inside, result.shape)
-    if not allowed.any():
-        return None
-    kept = _box(allowed)
     stationary, moving = entry.reads[0], entry.reads[-1]
     free = [axis for axis, size in enumerate(stationary.shape) if axis and size > 1]
     if len(free) > 1 or len(moving.shape) != len(result.shape) or len(entry.reads) != 2:
         raise UntranslatableError("a product under a mask")
+    within = _within_bounds(stationary), _within_bounds(moving)
+    if any(bounds[0] != (0, stationary.shape[0]) for bounds in within):
+        raise UntranslatableError("a product that sums elements out of bounds")
+    defined = np.zeros_like(allowed)
+    rows = within[0][free[0]] if free else (0, 1)
+    defined[tuple(slice(*bounds) for bounds in (rows, *within[1][1:]))] = True
+    allowed &= defined
+    if not allowed.any():
+        return None
+    kept = _box(allowed)
     left = list(_all(stationary))
     if free:
         left[free[0]] = kept[0]
     return [tuple(left), (_all(moving)[0], *kept[1:]), kept]
+
+
+def _within_bounds(view: View) -> Ranges:
+    """The indices of each axis that are within bounds."""
+    if view.gather is None or view.gather.inside is None:
+        return _all(view)
+    inside = np.broadcast_to(view.gather.inside, view.shape)
+    return _box(inside) if inside.any() else tuple((0, 0) for _ in view.shape)
 
 
 def _all(view: View) -> Ranges:

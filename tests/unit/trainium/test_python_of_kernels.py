@@ -1,0 +1,271 @@
+"""Generators, `with`, `match` and names of enclosing functions: as in Python."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pytest
+from nki_world import Kernel, numbers, refused
+
+X = numbers(4, 8)
+
+ITEMS_ARE_COMPUTED_WHEN_THEY_ARE_NEEDED = """
+def chunks(total, step):
+    for number, start in enumerate(range(0, total, step)):
+        found.append(-start)
+        yield number, start, min(step, total - start)
+for number, start, size in chunks(10, 4):
+    found.append((number, start, size))
+squares = (n * n for n in chunks_of(3))
+found.append(2)
+found.extend(squares)
+found.extend(squares)
+pairs = zip(chunks(4, 2), "abc")
+found.append(next(pairs))
+found.append(next(pairs))
+found.append(next(pairs, None))
+doubled = map(lambda n: found.append(n) or 2 * n, filter(lambda n: n != 1, range(4)))
+found.append(100)
+found.append(sum(doubled))
+found.append(list(enumerate((n for n in range(3) if n), 5)))
+found.append("-".join(str(n) for n in range(3)))
+found.append(2 in (n for n in range(3)))
+found.append([*zip([1, 2, 3], iter([4, 5]))])
+first, *others = (n for n in range(4))
+found.append((first, others, max(n for n in (3, 7, 5)), all(n for n in ())))
+"""
+STATEMENTS_WITH_YIELD = """
+def walk(depth):
+    if depth:
+        yield from walk(depth - 1)
+        yield depth
+        yield from walk(depth - 1)
+    else:
+        found.append("leaf")
+def stop_early(items):
+    for item in items:
+        if item == 4:
+            return
+        while item < 3:
+            yield item
+            item += 1
+            if item == 2:
+                break
+        else:
+            yield from (-item, item)
+        if item == 1:
+            continue
+        yield
+    else:
+        yield "end"
+found.extend(walk(3))
+found.extend(stop_early([0, 1, 2, 3]))
+found.extend(stop_early((3, 4, 5)))
+def endless():
+    n = 0
+    while True:
+        n += 1
+        yield n
+for n in endless():
+    if n > 3:
+        break
+    found.append(n)
+numbers = endless()
+found.append([next(numbers) for _ in range(3)])
+found.append(list(zip(range(2), numbers)))
+found.append(next(numbers))
+growing = [1]
+for item in growing:
+    if item < 5:
+        growing.append(item + 2)
+found.append(growing)
+"""
+CONTEXTS = """
+from contextlib import contextmanager
+class Scope:
+    def __init__(self, name):
+        self.name = name
+    def __enter__(self):
+        found.append("enter " + self.name)
+        return self.name
+    def __exit__(self, kind, value, trace):
+        found.append("leave " + self.name)
+@contextmanager
+def section(name, *more):
+    found.append(name)
+    yield len(more)
+    found.append(f"end of {name}")
+def leaves():
+    with Scope("a") as a, Scope("b"):
+        for n in (0, 1, 2):
+            with section("c", n, n) as count:
+                if n == 1:
+                    return a + str(count)
+found.append(leaves())
+def items():
+    with Scope("d") as d:
+        yield d
+        yield 2
+found.extend(items())
+with Scope("e"):
+    pass
+"""
+MATCHES = """
+class Conv:
+    def __init__(self, taps):
+        self.taps = taps
+def name(value):
+    match value:
+        case 0 | 1:
+            return "small"
+        case int(n) if n < 10:
+            return f"number {n}"
+        case "blur" | "box" as kind:
+            return kind
+        case None:
+            return "none"
+        case (a, (b, *rest)):
+            return a + b + len(rest)
+        case [first, *_, last]:
+            return first - last
+        case []:
+            return "empty"
+        case Conv(taps=3):
+            return "three"
+        case Conv(taps=taps):
+            return taps
+    return "other"
+for value in (0, 1, 7, 70, "blur", "sobel", None, (1, (2, 3, 4)), [9, 5, 6, 7], (), [3],
+              Conv(3), Conv(5)):
+    found.append(name(value))
+"""
+OUTER_NAMES = """
+total = 0
+def count(values):
+    seen, last = 0, None
+    def add(value):
+        nonlocal seen, last
+        seen += value
+        last, other = value, 3
+        for last in (value, value + 1):
+            pass
+        return [last := last + 1 for _ in range(2)]
+    found.append([add(v) for v in values])
+    return seen, last
+found.append(count([1, 2, 4]))
+"""
+OWN_CLASSES = """
+class Tiles:
+    def __init__(self, count):
+        self.parts = [10 * n for n in range(count)]
+    def __len__(self):
+        return len(self.parts)
+    def __getitem__(self, at):
+        return self.parts[at]
+    def __iter__(self):
+        for number, part in enumerate(self.parts):
+            yield part + number
+    def __call__(self, x, *, scale=1):
+        return scale * x + len(self)
+tiles = Tiles(4)
+found.append((len(tiles), tiles[2], tiles[1:3], list(tiles), tiles(5), tiles(1, scale=3)))
+for value in tiles:
+    found.append(value)
+"""
+DICTS_WITH_DEFAULTS = """
+from collections import defaultdict
+groups = defaultdict(list)
+groups["a"].append(1)
+copy = groups.copy()
+copy["b"].append(2)
+copy["a"].append(3)
+found.append((dict(zip("ab", range(2)), c=3), dict({"a": 1}, b=2), dict([(1, 2)]), dict(a=1)))
+found.append((groups["a"], copy["b"], len(groups), sorted(copy)))
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ITEMS_ARE_COMPUTED_WHEN_THEY_ARE_NEEDED, STATEMENTS_WITH_YIELD, CONTEXTS, MATCHES,
+        OUTER_NAMES, OWN_CLASSES, DICTS_WITH_DEFAULTS,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("language", [1, 2])
+def test_parts_of_python_do_what_python_does(text: str, language: int) -> None:
+    head = "def chunks_of(n):\n    found.append(n)\n    return range(n)\nfound = []\n"
+    names: dict[str, object] = {}
+    exec(head + text, names)
+    store = "nl.store(out, nl.load(x))" if language == 1 else "nisa.dma_copy(out, x)"
+    check = f"assert found == {names['found']!r}, f'{{found}}'\n{store}"
+    body = textwrap.dedent(head + text) + check
+    np.testing.assert_array_equal(Kernel(body, x=X, language=language).run(), X)
+
+
+def test_a_global_name_is_that_of_the_file() -> None:
+    before = """
+        made = 0
+
+        def tile():
+            global made
+            made += 2
+            return made
+    """
+    body = "tile()\nnl.store(out, nl.load(x) * float(tile() + made))"
+    np.testing.assert_array_equal(Kernel(body, before=before, x=X).run(), X * np.float32(8))
+
+
+def test_a_generator_makes_its_instructions_when_an_item_is_taken() -> None:
+    body = """
+        def tiles():
+            for i in range(2):
+                t = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.sbuf)
+                nisa.dma_copy(t, x[:, 4 * i:4 * i + 4])
+                yield i, t
+
+        for i, t in tiles():
+            nisa.tensor_scalar(t, t, nl.multiply, 2.0)
+            nisa.dma_copy(out[:, 4 * i:4 * i + 4], t)
+    """
+    kernel = Kernel(body, x=X, language=2)
+    np.testing.assert_array_equal(kernel.run(), 2 * X)
+    opcodes = [i.opcode for i in kernel.trace.instructions]
+    assert opcodes == ["dma_copy", "tensor_scalar", "dma_copy"] * 2
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("def f():\n    t = yield 1\nlist(f())", "not_supported"),
+        ("def f():\n    yield (yield 1)\nlist(f())", "not_supported"),
+        ("def f():\n    yield from f()\nlist(f())", "too_deep"),
+        ("def f():\n    while True:\n        yield 'a'\n''.join(f())", "too_large"),
+        ("n = (v for v in (1, 2))\nfor _ in [0] * 60:\n    n = map(abs, n)\nlist(n)", "too_deep"),
+        ("len(zip([1], [2]))", "unsupported_operand"),
+        ("next([1])", "unsupported_operand"),
+        ("dict([(1, 2, 3)])", "unsupported_operand"),
+        ("next(iter([]))", "index"),
+        ("list(zip([1], [], strict=True))", "unsupported_operand"),
+        ("with nl.load(x) as t:\n    pass", "unsupported_operand"),
+        ("def f():\n    nonlocal q\n    q = 1\nf()", "undefined_name"),
+        ("match {}:\n    case {'a': 1}:\n        pass", "not_supported"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_iterator_or_a_statement_is_told(body: str, code: str) -> None:
+    refused(f"{body}\nnl.store(out, nl.load(x))", code, x=X)
+
+
+def test_the_mask_of_a_result_limits_where_it_is_assigned() -> None:
+    body = """
+        columns = nl.arange(8)[None, :]
+        rows = nl.arange(4)[:, None]
+        wide = nl.zeros((4, 12), dtype=nl.float32)
+        for i in nl.affine_range(2):
+            t = nl.load(x)
+            wide[rows, 8 * i + columns] = nl.multiply(t, 3.0, mask=8 * i + columns < 12)
+        nl.store(out, wide)
+    """
+    wanted = np.concatenate([X, X[:, :4]], 1) * np.float32(3)
+    np.testing.assert_array_equal(Kernel(body, x=X, out=(4, 12)).run(), wanted)
+    refused(body.replace("< 12)", "< 13)"), "tensor_access_out_of_bound", x=X, out=(4, 12))
