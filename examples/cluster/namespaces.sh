@@ -31,7 +31,7 @@ for n in 1 2; do
   ip -n "tilewright$n" link set lo up
 done
 export SCHEDULER=10.77.0.1:8786
-dask scheduler --protocol tls --host 10.77.0.1 --port 8786 --no-dashboard --preload tilewright.cluster.steady_clock >"$folder/scheduler.log" 2>&1 &
+tilewright cluster scheduler --host 10.77.0.1 >"$folder/scheduler.log" 2>&1 &
 processes="$processes $!"
 for n in 1 2; do
   ip netns exec "tilewright$n" tilewright cluster worker "$SCHEDULER" --jobs 1 &

@@ -55,9 +55,15 @@ class Network:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._is_whole.wait()
         try:
-            port = int(json.loads(self._file.read_text())["address"].rpartition(":")[2])
+            written = json.loads(self._file.read_text())
+            address = written.get("scheduler") or written["address"]
+            port = int(address.rpartition(":")[2])
             there = await asyncio.open_connection("127.0.0.1", port)
-        except (OSError, ValueError):  # it has not started, or not written its whole address yet
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+        ):  # it has not started, or not written its whole address yet
             writer.transport.abort()
             return
         await asyncio.gather(self._carry(reader, there[1]), self._carry(there[0], writer))
@@ -93,10 +99,11 @@ class DisturbedCluster:
         self,
         offers: dict[str, dict[str, str]],
         plugins: Path,
-        *scheduler_options: str,
+        *,
+        preload: Path | None = None,
         count: int = 2,
     ) -> None:
-        self._options = scheduler_options
+        self._preload = preload
         self._clock = plugins / "clock"
         (plugins / "sitecustomize.py").write_text(CLOCK)
         self._file = plugins / "scheduler.json"
@@ -106,12 +113,20 @@ class DisturbedCluster:
         self.workers = Workers(f"tcp://{self.address}", count, offers, hang_s=8)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        """At a port that the system chooses, so no other program can have taken it."""
+        """At a port that the system chooses, so no other program can have taken it.
+
+        With a `preload`, it is dask's own scheduler.
+        """
         self._file.unlink(missing_ok=True)
-        options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-        command = [*options, "--scheduler-file", str(self._file), *self._options]
+        file = str(self._file)
+        options = ["--host", "127.0.0.1", "--port", "0"]
+        if self._preload is None:
+            command = ["tilewright.cli", "cluster", "scheduler", *options, "--json", file]
+        else:
+            command = ["distributed.cli.dask_scheduler", *options, "--no-dashboard"]
+            command += ["--scheduler-file", file, "--preload", str(self._preload)]
         return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_scheduler", *command],
+            [sys.executable, "-m", *command],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "6 s"},

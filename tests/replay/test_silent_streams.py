@@ -1,6 +1,6 @@
 """A search goes on if the clock of the scheduler's machine is set back while its streams wait.
 
-The scheduler is dask's own, without the option that makes it independent of the clock.
+The scheduler is started with `dask scheduler`, so it depends on the clock.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disturb
     plugins._installed.cache_clear()
     versions = {"tilewright": version("tilewright"), "toy": "1"}
     offers = {"cpu": {}, stamp(cluster_digits.create_target(), versions): versions}
-    with closing(DisturbedCluster(offers, tmp_path, "--preload", str(slow))) as started:
+    with closing(DisturbedCluster(offers, tmp_path, preload=slow)) as started:
         yield started
 
 

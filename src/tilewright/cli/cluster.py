@@ -1,5 +1,5 @@
-"""`tilewright cluster ...`: starts workers that evaluate kernels for searches on other machines,
-and lists the workers.
+"""`tilewright cluster ...`: starts the scheduler of a cluster and the workers that evaluate kernels
+for searches on other machines, and lists the workers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,44 @@ app = typer.Typer(help="Evaluate candidates on many machines (docs/cluster.md)."
 Scheduler = Annotated[
     str,
     typer.Argument(
-        metavar="HOST:PORT", help="Address of the scheduler, as `dask scheduler` prints it."
+        metavar="HOST:PORT", help="Address of the scheduler, which it prints when it starts."
     ),
 ]
+
+
+@app.command("scheduler")
+def scheduler(
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="HOST",
+            help="Address of this machine at which the scheduler listens; by default localhost, "
+            "or all addresses if TLS certificates are configured.",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 for any free port.")
+    ] = 8786,
+    project: UnusedProject = Path(),
+    json: Json = None,
+    no_color: NoColor = False,
+) -> None:
+    """Run the scheduler of a cluster, until Ctrl-C.
+
+    Searches and workers connect to it, and it passes the candidates of all searches to the
+    workers. It uses TLS if dask's configuration names certificates (docs/cluster.md). When it
+    starts, it writes its address to the file that --json names.
+    """
+    from tilewright.cli.console import say
+    from tilewright.cluster.schedulers import serve_scheduler
+
+    def show(address: str) -> None:
+        write_json(json, {"scheduler": address})
+        say(f"scheduler at {address}; Ctrl-C stops it")
+
+    check_outputs(json=json)
+    serve_scheduler(host, port, show, say)
 
 
 @app.command("worker")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tilewright.core.errors import ConfigurationError
 
 LOCAL = "local"
-_LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+"""The names of this machine that no other machine can reach."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
 
 
@@ -24,7 +25,7 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in _LOOPBACK
+        return self.host in LOOPBACK
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

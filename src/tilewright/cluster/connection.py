@@ -18,9 +18,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cluster.arrivals import Answered, Lost, fetch_all
+from tilewright.cluster.dask_processes import create_client
 from tilewright.cluster.identity import read_identity
 from tilewright.cluster.remote import evaluate
-from tilewright.cluster.settings import require_distributed, security, unavailable
+from tilewright.cluster.settings import require_distributed, unavailable
 from tilewright.core.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -213,14 +214,12 @@ class Connection:
 
 def _client(address: str, shown: str) -> Client:
     """dask's client. dask limits the seconds of each step of its start, but not of all together."""
-    from distributed import Client
-
     opened: Queue[Client | Exception] = Queue()
     is_late = threading.Event()
 
     def open_client() -> None:
         try:
-            client = Client(address, timeout=AWAY_S, security=security(), set_as_default=False)
+            client = create_client(address, AWAY_S)
         except Exception as error:
             opened.put(error)
             return

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tilewright.cluster.plain_messages import Role, read_only_plain_messages
 from tilewright.cluster.settings import require_listener, security
 from tilewright.core.errors import ClusterError
 
@@ -41,6 +42,7 @@ async def _answer(address: str, workers: int) -> Mapping[str, Any]:
 async def _asked(address: str, workers: int) -> Mapping[str, Any]:
     from distributed.core import rpc
 
+    read_only_plain_messages(Role.SEARCH)
     async with rpc(address, connection_args=security().get_connection_args("client")) as scheduler:
         found: Mapping[str, Any] = await scheduler.identity(n_workers=workers)
         return found

@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 
+from tilewright.cluster.dask_processes import create_worker
 from tilewright.cluster.identity import read_identity
-from tilewright.cluster.settings import require_distributed, security
+from tilewright.cluster.schedulers import schedule
+from tilewright.cluster.settings import require_distributed
 from tilewright.cluster.worker_stream import silence
 from tilewright.core.errors import ClusterError
 from tilewright.evaluation.worker import die_with_parent
@@ -35,11 +37,6 @@ ALIVE_EVERY_S = 2.0
 """Seconds between two messages with which a worker shows that it is running."""
 HANG_S = 30.0
 """Seconds without such a message after which a worker is replaced."""
-HEARTBEAT_S = 2.0
-"""Seconds between two reports of a worker to its scheduler. In a small cluster, dask's own interval
-is 0.5 s. A report takes about 2 ms of CPU time. If a worker ends, its connection is closed, so the
-scheduler notices this without a report.
-"""
 LOOK_EVERY_S = 0.2
 """Seconds between two tests of whether workers have ended."""
 EXIT_NO_SCHEDULER, EXIT_SILENCE = 3, 4
@@ -202,7 +199,9 @@ def main(arguments: list[str]) -> None:
         return
     require_distributed()
     if mode == "scheduler":
-        asyncio.run(_schedule(channel))
+        asyncio.run(
+            schedule("127.0.0.1", 0, "tcp", lambda address: channel.send_json({"address": address}))
+        )
     else:
         try:
             asyncio.run(_work(channel, rest[0], json.loads(rest[1])))
@@ -221,27 +220,13 @@ def _keep(address: str, count: int, offers: Mapping[str, Mapping[str, str]]) -> 
         workers.look()
 
 
-async def _schedule(channel: Channel) -> None:
-    from distributed import Scheduler
-
-    local = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
-    async with Scheduler(dashboard=False, security=security(), **local) as scheduler:
-        channel.send_json({"address": scheduler.address})
-        await scheduler.finished()
-
-
 async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str, str]]) -> None:
-    from distributed import Worker
-
-    worker = with_rare_heartbeats(Worker)(
+    worker = create_worker(
         address,
         nthreads=1,  # one evaluation at a time, because others would disturb it
         resources=dict.fromkeys(offers, 1),
         memory_limit=0,  # the sandbox limits the memory of candidates
-        security=security(),
         death_timeout=SCHEDULER_S,
-        dashboard=False,
-        dashboard_address="127.0.0.1:0",
         metrics={"tilewright": lambda worker: offers},
     )
     alive = asyncio.create_task(_say_alive(channel))
@@ -253,18 +238,6 @@ async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str
         ends[1].cancel()
         await ends[0]
     alive.cancel()
-
-
-def with_rare_heartbeats(worker: type[Any]) -> type[Any]:
-    """This class of dask's workers, which then reports at most once per `HEARTBEAT_S`."""
-
-    class RareHeartbeats(worker):  # type: ignore[misc]
-        async def heartbeat(self) -> None:
-            await super().heartbeat()  # sets the interval that the scheduler answers
-            timer = self.periodic_callbacks["heartbeat"]
-            timer.callback_time = max(timer.callback_time, 1000 * HEARTBEAT_S)
-
-    return RareHeartbeats
 
 
 async def _say_alive(channel: Channel) -> None:

@@ -70,8 +70,8 @@ def require_listener(address: str, shown: str) -> None:
     except OSError as error:
         reason = error.strerror or str(error) or "no answer"
         raise ClusterError(
-            f"the scheduler at {shown} cannot be reached ({reason}). Start it with `dask "
-            "scheduler`, or correct the address."
+            f"the scheduler at {shown} cannot be reached ({reason}). Start it with "
+            "`tilewright cluster scheduler`, or correct the address."
         ) from error
 
 
@@ -92,7 +92,7 @@ def url(address: Address) -> str:
     """The address with its protocol.
 
     Raises `ConfigurationError` for a scheduler on another machine without TLS, because anyone who
-    can write to the connection can run programs on this machine.
+    can write to the connection can change the results.
     """
     if has_certificates():
         return f"tls://{address}"

@@ -4,8 +4,7 @@ Each stream of messages of `distributed` waits a few milliseconds between two ba
 of day (`distributed.batched`, and the event loop of tornado). If the clock of the machine is set
 back by hours during this wait, the stream sends nothing for these hours, and neither do the timers
 with which workers report to their scheduler. Processes of tilewright therefore use the time of day
-of their start plus the time that has passed since. A scheduler that the user starts does the same
-with `dask scheduler --preload tilewright.cluster.steady_clock`.
+of their start plus the time that has passed since.
 """
 
 from __future__ import annotations
@@ -34,11 +33,6 @@ def use_steady_clock() -> None:
     for module in _loaded("distributed"):
         if getattr(module, "time", None) is wall:
             module.time = now_s  # type: ignore[attr-defined]
-
-
-def dask_setup(scheduler: object) -> None:
-    """Called by dask for the option `--preload`."""
-    use_steady_clock()
 
 
 def _loaded(package: str) -> list[ModuleType]:

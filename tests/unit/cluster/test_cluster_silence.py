@@ -235,15 +235,13 @@ def test_other_hosts_answer_if_the_answers_of_one_are_lost() -> None:
 def test_a_client_of_dask_that_does_not_start_ends_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import distributed
-
     is_closed = threading.Event()
 
     def opened_late(*_: object, **__: object) -> object:
         time.sleep(0.5)
         return SimpleNamespace(close=is_closed.set)
 
-    monkeypatch.setattr(distributed, "Client", opened_late)
+    monkeypatch.setattr(connection, "create_client", opened_late)
     monkeypatch.setattr(connection, "OPEN_S", 0.1)
     with pytest.raises(ClusterError, match=r"here:1 does not answer .*no connection within 0.1 s"):
         connection._client("tcp://127.0.0.1:1", "here:1")
