@@ -12,12 +12,17 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
+from tilewright.parts.memory import keep_freed_memory
+
 # Tests already run on every core; numpy's products, on as many threads again, would wait for them.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Tests start hundreds of Python processes, and container images often forbid them to keep bytecode:
 # each would then compile every module that it imports again, about half of what its start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False  # and pytest would prepare each file of tests again in every run
+
+# As in the processes that evaluate kernels, because tests compute with large arrays too.
+keep_freed_memory()
 
 # How long an example takes says what else the machine does.
 settings.register_profile("untimed", deadline=None)

@@ -48,7 +48,7 @@ from tilewright.core.records import (
     Outcome,
     Stage,
 )
-from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Task
+from tilewright.core.roles import Containable, ModelsLatency, ShowsCode, Target, Task
 from tilewright.core.tasks import open_task, target_versions, versions_without
 from tilewright.evaluation.disk import require_room
 from tilewright.evaluation.pipeline import context_key, evaluate, problem
@@ -108,7 +108,7 @@ class _Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._task: Task | None = None
-        self._kinds: frozenset[str] = frozenset()
+        self._target: Target | None = None
         self._contained_by: str | None = None
 
     def serve(self, message: Mapping[str, Any]) -> None:
@@ -140,12 +140,16 @@ class _Server:
         self, task: str, settings: Mapping[str, object], ignored_versions: Collection[str] = ()
     ) -> tuple[str, Mapping[str, str]]:
         opened = open_task(task, settings)
-        self._task, self._kinds = opened.task, opened.target.brief().failure_kinds
+        self._task, self._target = opened.task, opened.target
         versions = target_versions(opened.target)
         key = context_key(opened.task, versions_without(opened.target.versions(), ignored_versions))
         if isinstance(opened.task, Containable) and self._contained_by is None:
             self._contained_by = contain_this_process(Path(tempfile.gettempdir()))
         return key, versions
+
+    def _kinds(self) -> Collection[str]:
+        assert self._target is not None, "a request to open a task must come first"
+        return self._target.brief().failure_kinds
 
     def _examine(self) -> list[AttackResult]:
         from tilewright.evaluation.preflight.examine import examine

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, TemplateError
-
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import CommandEffect, Example, FolderTemplate, MenuOption
 
@@ -21,6 +19,9 @@ Words = Mapping[str, object]
 
 def render(path: Path, words: Words) -> str:
     """The text of a file with words in place of `{{ ... }}`."""
+    # Not at the top, because processes that only measure kernels do not need it.
+    from jinja2 import Environment, StrictUndefined, TemplateError
+
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     try:
         return environment.from_string(path.read_text(encoding="utf-8")).render(words)

@@ -106,7 +106,8 @@ class CheckerContract:
         `UndeclaredFailureError`."""
         kinds = load_target(task.workload.target).brief().failure_kinds
         for source in (*NO_KERNELS, wrong):
-            outcome = evaluate(evaluator, EvaluationRequest(Candidate(source)), kinds=kinds)
+            request = EvaluationRequest(Candidate(source))
+            outcome = evaluate(evaluator, request, kinds=lambda: kinds)
             assert isinstance(outcome, Failed)
 
     def test_checks_use_several_seeds_and_distributions(self, verdict: Verdict) -> None:

@@ -50,10 +50,17 @@ def test_a_kind_of_failure_that_the_target_does_not_declare_is_an_internal_error
     evaluator = ScriptedTarget().open("any", {}).evaluator
     request = EvaluationRequest(Candidate("fail check out_of_tiles"))
     with pytest.raises(UndeclaredFailureError, match="'out_of_tiles' is not declared"):
-        evaluate(evaluator, request, kinds=GENERAL_FAILURES)
-    outcome = evaluate(evaluator, request, kinds=("out_of_tiles",))
+        evaluate(evaluator, request, kinds=lambda: GENERAL_FAILURES)
+    outcome = evaluate(evaluator, request, kinds=lambda: ("out_of_tiles",))
     assert isinstance(outcome, Failed)
     assert outcome.kind == "out_of_tiles"
+
+
+def test_the_kinds_of_a_target_are_not_asked_for_a_general_failure() -> None:
+    evaluator = ScriptedTarget().open("any", {}).evaluator
+    request = EvaluationRequest(Candidate("fail check wrong_result"))
+    outcome = evaluate(evaluator, request, kinds=lambda: pytest.fail("the brief was read"))
+    assert isinstance(outcome, Failed)
 
 
 def test_the_context_key_follows_all_that_decides_an_outcome() -> None:

@@ -77,7 +77,9 @@ def task(tmp_path: Path) -> TrainiumTask:
 
 def outcome(task: TrainiumTask, source: str, limit: float | None = None) -> Outcome:
     kinds = create_target().brief().failure_kinds
-    return evaluate(task.evaluator, EvaluationRequest(Candidate(source), limit), kinds=kinds)
+    return evaluate(
+        task.evaluator, EvaluationRequest(Candidate(source), limit), kinds=lambda: kinds
+    )
 
 
 def source_line(beginning: str, body: str = DOUBLED) -> int:

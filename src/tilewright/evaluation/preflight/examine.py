@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
 from tilewright.core.roles import Attackable, PublishedRules, SkipsDistributions, Task
 from tilewright.core.text import plain_text
-from tilewright.evaluation.pipeline import evaluate
+from tilewright.evaluation.pipeline import Kinds, evaluate
 from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, attacks
 from tilewright.evaluation.preflight.views import View, is_same
 from tilewright.parts.element_types import is_float
@@ -43,10 +43,10 @@ LEFT_OUT = ("skipped terms", "half the sum, doubled")
 """The shortcuts that do not compute the required result, independently of the precision."""
 
 
-def examine(task: Task, kinds: Collection[str] | None = None) -> list[AttackResult]:
+def examine(task: Task, kinds: Kinds | None = None) -> list[AttackResult]:
     """The result of every attack; empty for a task that cannot be attacked.
 
-    `kinds` are the kinds of failure that the target declares.
+    `kinds` returns the kinds of failure that the target declares.
 
     Raises `WorkloadError` for a reference that is not deterministic or returns NaN, and for a
     starting kernel that does not build.
@@ -180,7 +180,7 @@ def _try_shortcut(
     return AttackResult(name, text, "not told apart", log, remedy)
 
 
-def _try_kernel(task: Task, name: str, source: str, kinds: Collection[str] | None) -> AttackResult:
+def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> AttackResult:
     """Build, run and compare a wrong kernel like a candidate."""
     request = EvaluationRequest(Candidate(source, proposer="preflight"))
     outcome = evaluate(task.evaluator, request, kinds=kinds)
