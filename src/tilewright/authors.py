@@ -13,6 +13,7 @@ from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
 from tilewright.core.records import RunRecord
 from tilewright.core.roles import (
+    Checkpoint,
     ExplainsCode,
     OffersFactors,
     OffersTemplates,
@@ -98,10 +99,12 @@ class Authors:
             return None
         return next((one for one in self._others if isinstance(one, OffersFactors)), None)
 
-    def builds(self, stack: ExitStack) -> Builds:
-        """Builds kernels for models, which need to know whether a kernel compiles."""
+    def builds(self, stack: ExitStack, checkpoint: Checkpoint = lambda: None) -> Builds:
+        """Builds kernels for models, which need to know whether a kernel compiles. An exception
+        from `checkpoint` ends a build.
+        """
         settings = self._settings.evaluated_with(fresh_seed())
-        return stack.enter_context(closing(Builds(self._opened.name, settings)))
+        return stack.enter_context(closing(Builds(self._opened.name, settings, checkpoint)))
 
     def _together(self, stack: ExitStack) -> Author:
         agents = [self._agent(name, stack) for name in self.agents]

@@ -8,7 +8,7 @@ from time import monotonic
 
 from tilewright.core.config import Settings
 from tilewright.core.records import Failed, Measured, Trial
-from tilewright.core.roles import Attackable, ExplainsCode, Storage
+from tilewright.core.roles import Attackable, Checkpoint, ExplainsCode, Storage
 from tilewright.core.run_notes import Rechecked
 from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.code_notes import with_notes
@@ -30,6 +30,7 @@ class Winner:
 
     Args:
         time_left: returns the remaining seconds of the run's budget; None without a time limit.
+        checkpoint: called often while kernels are evaluated; an exception from it ends this.
     """
 
     def __init__(
@@ -39,12 +40,14 @@ class Winner:
         opened: OpenTask,
         settings: Settings,
         time_left: Callable[[], float | None],
+        checkpoint: Checkpoint,
     ) -> None:
         self._storage = storage
         self._run_id = run_id
         self._opened = opened
         self._settings = settings
         self._time_left = time_left
+        self._checkpoint = checkpoint
 
     def confirm(self) -> None:
         """Evaluate the winner again on fresh inputs. If it fails, evaluate the next best kernel,
@@ -70,7 +73,9 @@ class Winner:
                 continue
             began = monotonic()
             settings = as_winner(self._settings.recorded())
-            again = recheck(self._opened.name, settings, best.candidate)
+            again = recheck(
+                self._opened.name, settings, best.candidate, checkpoint=self._checkpoint
+            )
             took_s = monotonic() - began
             refuted = refutation(best.outcome, again)
             if refuted is not None:

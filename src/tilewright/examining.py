@@ -65,9 +65,11 @@ class Examination:
         self._thread = Thread(target=self._work, args=(settings, storage), daemon=True)
         self._thread.start()
 
-    def modelled_start(self, settings: Mapping[str, object]) -> Trial:
-        """The starting kernel with its modelled latency, before any comparison."""
-        builds = Builds(self._opened.name, settings)
+    def modelled_start(self, settings: Mapping[str, object], checkpoint: Checkpoint) -> Trial:
+        """The starting kernel with its modelled latency, before any comparison. An exception from
+        `checkpoint` ends the work.
+        """
+        builds = Builds(self._opened.name, settings, checkpoint)
         try:
             candidate = Candidate(self._opened.task.start)
             outcome = builds.modelled(candidate.source)

@@ -32,6 +32,7 @@ from tilewright.evaluation.disk import require_room
 from tilewright.examining import Examination
 from tilewright.models import Models
 from tilewright.proposers.llm.models import is_model_name
+from tilewright.run_clock import RunClock
 from tilewright.search.events import OnEvent
 from tilewright.search.reuse import schedule_of
 from tilewright.search.stepwise import Stepwise
@@ -68,20 +69,24 @@ def optimize(
     replay: Path | None = None,
     strict_replay: bool = False,
     executor: str = LOCAL,
+    began: float | None = None,
 ) -> Summary:
     """Search for a faster kernel of a workload or folder, or resume an unfinished run of the same
     task and settings.
 
     With `replay`, replies are read from the recording instead of calling models. With
     `strict_replay`, a prompt that differs from the recorded one is an `InputError`. `executor` says
-    where candidates are evaluated ("local", "dask" or "dask://HOST:PORT"). After Ctrl-C, the run
+    where candidates are evaluated ("local", "dask" or "dask://HOST:PORT"). The time of the budget
+    is counted from `began` (`time.monotonic`), by default from this call. After Ctrl-C, the run
     has the status "interrupted" and the best kernel so far. Raises `WorkloadError` if the starting
     kernel fails, and other `TilewrightError`s if the input, the machine, the models or the database
     cannot be used.
     """
     place = parse_executor(executor)
     refuse_two_places(place, settings.host)
-    with _session(task, settings, project, on_event, replay, strict_replay, place) as session:
+    with _session(
+        task, settings, project, on_event, replay, strict_replay, place, began
+    ) as session:
         return session.work(workers)
 
 
@@ -120,11 +125,12 @@ def _session(
     replay: Path | None = None,
     strict_replay: bool = False,
     place: Place | None = None,
+    began: float | None = None,
 ) -> Iterator[Session]:
     """The session of a new run, or of the unfinished run with the same task and settings."""
     from tilewright.storage.project import secret_of
 
-    began = monotonic()
+    began = monotonic() if began is None else began
     require_room()  # a compiler that cannot write would look like a broken one
     if replay is not None:
         settings = replace(settings, reuse=False)  # the recorded run's prompts must be repeated
@@ -140,7 +146,12 @@ def _session(
             settings = replace(settings, schedule_from=_source(storage, opened, settings))
         examination = _examination(opened, settings, project, versions)
         if examination is None:
-            require_preflight(opened, settings, project, versions)
+            clock = RunClock(settings.budget.wall_s, 0.0, began)
+            tested = (
+                f"the correctness check of {opened.name} had been tested with wrong kernels, which "
+                "is done once per project"
+            )
+            require_preflight(opened, settings, project, versions, lambda: clock.require(tested))
         run = _new_run(opened, settings, versions)
         stack.enter_context(_lock(project, run))
         unfinished = storage.unfinished(run.identity)
@@ -177,11 +188,12 @@ def resume(
     workers: int | None = None,
     on_event: OnEvent = lambda event: None,
     executor: str = LOCAL,
+    began: float | None = None,
 ) -> Summary:
     """Continue an unfinished run; `InputError` if it is finished or cannot be continued."""
     from tilewright.storage.project import secret_of
 
-    began = monotonic()
+    began = monotonic() if began is None else began
     place = parse_executor(executor)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project)))

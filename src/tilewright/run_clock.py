@@ -6,8 +6,13 @@ from __future__ import annotations
 
 from time import monotonic
 
+from tilewright.core.budget import time_ended_before
+from tilewright.core.errors import OutOfTimeError
+
 MOST_RESERVED = 0.4
 """Maximum share of the budget that is reserved."""
+TOLERATED = 0.03
+"""Share of the budget by which necessary work may exceed it."""
 
 
 class RunClock:
@@ -23,6 +28,7 @@ class RunClock:
         self._budget_s = budget_s
         self._used_s = used_s
         self._began = began
+        self._is_unlimited = budget_s is None or used_s >= budget_s
         self.reserved_s = 0.0
 
     def wall_s(self) -> float:
@@ -39,6 +45,17 @@ class RunClock:
         """
         if self._budget_s is not None:
             self.reserved_s = min(seconds, MOST_RESERVED * self._budget_s)
+
+    def require(self, what: str) -> None:
+        """Raise `OutOfTimeError` if the time is used up before `what` ("the kernel was checked").
+
+        A session that begins when the time is already used up may complete the necessary work of
+        earlier sessions, so it has no limit.
+        """
+        if self._budget_s is None or self._is_unlimited:
+            return
+        if self.wall_s() > (1 + TOLERATED) * self._budget_s:
+            raise OutOfTimeError(time_ended_before(self._budget_s, what))
 
     def charged_s(self, *, has_tried: bool) -> float:
         """The wall-clock seconds that the search is charged.

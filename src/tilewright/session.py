@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 
 from tilewright.authors import Authors
 from tilewright.cluster.address import Place
 from tilewright.confirming import Winner
 from tilewright.core.config import Settings
-from tilewright.core.errors import StorageError, TilewrightError
+from tilewright.core.errors import OutOfTimeError, StorageError, TilewrightError
 from tilewright.core.records import (
     Candidate,
     Failed,
@@ -78,6 +79,12 @@ EXPLAINING_S = 2.0
 """Wall-clock seconds that are reserved for building the winner once more for the compiler's
 notes.
 """
+EXAMINED = (
+    "the starting kernel had been compared with the reference and the correctness check had been "
+    "tested with wrong kernels"
+)
+CONFIRMED = "the fastest kernel had been evaluated again on new inputs"
+"""The necessary work after a search."""
 CLOCK_EVERY_S = 1.0
 """Seconds between two times at which the wall-clock time of a run is stored. After a kill, this
 much time may be missing.
@@ -140,6 +147,7 @@ class Session:
         self._reason = ""
         self._clock = RunClock(settings.budget.wall_s, run.wall_s, began)
         self._clocked = monotonic()
+        self._limited = ""  # the necessary work in progress, which the clock limits
         self._has_tried = False
         self._is_holding: Callable[[], bool] = lambda: False
         self._compared = False
@@ -173,20 +181,16 @@ class Session:
             with self._stops.watched():
                 with ExitStack() as stack:
                     yield self._begin(workers, stack)
-                self._finish_examination()
-                winner = Winner(
-                    self._storage, self._run.id, self._opened, self._settings, self._clock.left_s
-                )
-                winner.confirm()
-                if self._reason:
-                    with ExitStack() as stack:
-                        winner.explain(lambda: CodeNotes(self._authors.builds(stack)).of)
+                late = self._finish()
         except KeyboardInterrupt:
             self._end("interrupted", "the user interrupted the search")
             raise
         except _StartFailedError as failure:
             self._end("finished", str(failure.error))
             raise failure.error from None
+        except OutOfTimeError as error:
+            self._end("finished", error.reason)
+            raise
         except BaseException as error:
             with suppress(StorageError):  # if the database is unavailable, the first error says so
                 self._end("interrupted", f"{type(error).__name__}: {error}")
@@ -194,7 +198,9 @@ class Session:
         finally:
             if self._examination is not None:
                 self._examination.cancel()
-        if self._reason:
+        if late:
+            self._end("interrupted", late)
+        elif self._reason:
             self._end("finished", self._reason)
         else:
             self._end("interrupted", "its caller ended the search before the budget was spent")
@@ -219,7 +225,8 @@ class Session:
             # Preflight does not compare the starting kernel of such a task.
             further = isinstance(self._opened.task, ComparesFurther)
             comparisons = RECHECK_COMPARISONS if further else 0
-            history = search.evaluate_start(Candidate(self._opened.task.start), comparisons)
+            with self._within_budget(f"the starting kernel of {self._opened.name} was evaluated"):
+                history = search.evaluate_start(Candidate(self._opened.task.start), comparisons)
         self._require_start(history)
         if self._examination is None:
             self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
@@ -239,16 +246,28 @@ class Session:
 
     def _modelled_start(self, examination: Examination, evaluated: Mapping[str, object]) -> History:
         self._hear(EvaluationStarted(0, 1))
-        trial = examination.modelled_start(evaluated)
+        what = f"the latency of the starting kernel of {self._opened.name} was known"
+        trial = examination.modelled_start(evaluated, lambda: self._clock.require(what))
         self._hear(Evaluated(trial))
         self._append(trial)
         return History([trial])
 
+    @contextmanager
+    def _within_budget(self, what: str) -> Iterator[None]:
+        """Limit the time of a block whose work calls `_deliver`; see `RunClock.require`."""
+        self._limited = what
+        try:
+            yield
+        finally:
+            self._limited = ""
+
     def _deliver(self) -> None:
         """Pass on the events of other threads, and raise the exception of the examination if it has
-        one, or `KeyboardInterrupt` after a request to stop.
+        one, `KeyboardInterrupt` after a request to stop, or `OutOfTimeError`.
         """
         self._hear.deliver()
+        if self._limited:
+            self._clock.require(self._limited)
         if self._stops.is_pending:
             raise KeyboardInterrupt
         found = self._examination
@@ -267,6 +286,31 @@ class Session:
         if found.baselines and not self._has_baselines:
             self._has_baselines = True
             self._storage.keep(self._run.id, Baselines(found.baselines))
+
+    def _finish(self) -> str:
+        """Complete the examination, and confirm and explain the winner. Returns the reason why this
+        is not complete, if the time ended; a later session may complete it.
+        """
+        winner = Winner(
+            self._storage,
+            self._run.id,
+            self._opened,
+            self._settings,
+            self._clock.left_s,
+            self._deliver,
+        )
+        try:
+            with self._within_budget(EXAMINED):
+                self._finish_examination()
+            with self._within_budget(CONFIRMED):
+                winner.confirm()
+        except OutOfTimeError as error:
+            return error.reason
+        if self._reason:
+            with ExitStack() as stack:
+                require = partial(self._clock.require, CONFIRMED)
+                winner.explain(lambda: CodeNotes(self._authors.builds(stack, require)).of)
+        return ""
 
     def _finish_examination(self) -> None:
         if self._examination is not None:
@@ -306,8 +350,9 @@ class Session:
         """
         if not self._opened.task.baselines or baselines(self._storage, self._run.id):
             return
-        kernels = evaluate_baselines(self._opened, executor)
-        self._storage.keep(self._run.id, Baselines(kernels))
+        with suppress(OutOfTimeError), self._within_budget("the baselines were evaluated"):
+            kernels = evaluate_baselines(self._opened, executor, self._deliver)
+            self._storage.keep(self._run.id, Baselines(kernels))
 
     def _survey(self) -> None:
         """Find once per run the parts of the starting kernel that a proposer does not change, with

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from tilewright import examining, run, run_metadata, session, verification
+from tilewright import confirming, examining, run, run_metadata, session, verification
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
-from tilewright.core.errors import InternalError, WorkloadError
+from tilewright.core.errors import InternalError, OutOfTimeError, WorkloadError
 from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
@@ -319,3 +320,101 @@ def test_preflight_evaluates_only_starts_that_searches_do_not_compare_further(
     for _ in range(2):
         verification.require_preflight(opened, QUICK, tmp_path, {})
     assert sorted(done) == ["check"] + ["start"] * (task is ToyTask)
+
+
+LIMITED = Settings(seed=1, iterations=2, plans=2, max_wall_s=0.2)
+
+
+def test_a_budget_ends_the_wait_for_the_examination_and_the_run_can_be_completed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def long(
+        opened: object, settings: object, project: object, versions: object, stop: Checkpoint
+    ) -> None:
+        while True:  # until the examination is cancelled
+            stop()
+
+    world.waits_for_search = False
+    monkeypatch.setattr(run, "require_preflight", long)
+    late = run.optimize("toy:digits", LIMITED, project=tmp_path, on_event=world.hear)
+    assert (late.status, late.confirmed, late.is_out_of_time) == ("interrupted", False, True)
+    assert late.stop_reason.startswith("the budget of 0.2 s ended before the starting kernel had")
+    monkeypatch.setattr(run, "require_preflight", world.require)
+    done = run.optimize("toy:digits", LIMITED, project=tmp_path, on_event=world.hear)
+    assert (done.run_id, done.status, world.examined) == (late.run_id, "finished", 1)
+    assert not done.is_out_of_time
+
+
+def test_a_start_that_was_compared_with_nothing_is_not_called_correct(
+    world: World, tmp_path: Path
+) -> None:
+    world.searching.wait = lambda timeout=None: False  # type: ignore[method-assign]
+    settings = replace(LIMITED, iterations=0)
+    late = run.optimize("toy:digits", settings, project=tmp_path, on_event=world.hear)
+    assert (late.status, late.verdict) == ("interrupted", "not evaluated")
+
+
+def test_a_budget_that_ends_before_the_start_is_evaluated_is_an_error(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(ToyExecutor):
+        def evaluate(
+            self,
+            requests: Sequence[EvaluationRequest],
+            on_outcome: OnOutcome | None = None,
+            more: More | None = None,
+            checkpoint: Checkpoint | None = None,
+        ) -> list[Outcome]:
+            assert checkpoint is not None
+            while True:
+                checkpoint()
+
+    target = ToyTarget()
+    monkeypatch.setattr(tasks, "load_target", lambda name: target)
+    monkeypatch.setattr(session, "create_executor", lambda *_: Slow())
+    with pytest.raises(
+        OutOfTimeError, match=r"ended before the starting kernel .* larger --budget"
+    ):
+        run.optimize("toy:digits", LIMITED, project=tmp_path)
+    with closing(run.open_project(tmp_path)) as storage:
+        (record,) = storage.runs()
+    assert record.status == "finished"
+    assert record.stop_reason.endswith("the starting kernel of toy:digits was evaluated")
+
+
+def test_a_budget_that_ends_during_preflight_begins_no_run(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def long(
+        opened: object, settings: object, project: object, versions: object, stop: Checkpoint
+    ) -> None:
+        while True:
+            stop()
+
+    target = ToyTarget()
+    monkeypatch.setattr(tasks, "load_target", lambda name: target)
+    monkeypatch.setattr(run, "require_preflight", long)
+    with pytest.raises(OutOfTimeError, match="the correctness check of toy:digits had been tested"):
+        run.optimize("toy:digits", LIMITED, project=tmp_path)
+    with closing(run.open_project(tmp_path)) as storage:
+        assert storage.runs() == []
+
+
+def test_a_budget_ends_the_confirmation_and_a_resumed_run_completes_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(
+        task: str, settings: object, candidate: Candidate, *, checkpoint: Checkpoint
+    ) -> Outcome:
+        while True:
+            checkpoint()
+
+    world.waits_for_search = False
+    monkeypatch.setattr(confirming, "Attackable", ToyTask)
+    monkeypatch.setattr(confirming, "recheck", slow)
+    late = run.optimize("toy:digits", LIMITED, project=tmp_path, on_event=world.hear)
+    assert (late.status, late.confirmed) == ("interrupted", False)
+    assert late.stop_reason.endswith("the fastest kernel had been evaluated again on new inputs")
+    monkeypatch.setattr(confirming, "recheck", lambda *given, **_: toy_outcome(given[2].source))
+    done = run.resume(late.run_id, project=tmp_path)
+    assert (done.status, done.confirmed, done.best_latency) == ("finished", True, late.best_latency)

@@ -522,7 +522,9 @@ def test_a_winner_that_fresh_inputs_refute_gives_way(
     monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
     asked: list[str] = []
 
-    def recheck(task: str, settings: object, candidate: Candidate) -> Outcome:
+    def recheck(
+        task: str, settings: object, candidate: Candidate, checkpoint: Checkpoint
+    ) -> Outcome:
         asked.append(candidate.source)
         if len(asked) <= 2:
             return Failed("check", "wrong_result", "only right for the seeds of the run")
@@ -548,7 +550,9 @@ def test_of_latencies_that_vary_the_second_measurement_counts(
     monkeypatch.setattr(world.target, "open", lambda spec, settings: OpenTaskOfDigits())
     asked: list[str] = []
 
-    def recheck(task: str, settings: object, candidate: Candidate) -> Outcome:
+    def recheck(
+        task: str, settings: object, candidate: Candidate, checkpoint: Checkpoint
+    ) -> Outcome:
         asked.append(candidate.source)
         found = toy_outcome(candidate.source)
         assert isinstance(found, Measured)

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
+    context: typer.Context,
     seed: options.Seed = options.DEFAULT.seed,
     budget: Annotated[
         str,
@@ -66,6 +67,13 @@ def demo(
     def start(on_event: OnEvent) -> Summary:
         from tilewright import run
 
-        return run.optimize(WORKLOAD, settings, project=project, workers=jobs, on_event=on_event)
+        return run.optimize(
+            WORKLOAD,
+            settings,
+            project=project,
+            workers=jobs,
+            on_event=on_event,
+            began=context.obj,
+        )
 
     search(start, settings, project, Outputs(json, report, events=events))

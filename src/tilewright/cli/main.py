@@ -8,11 +8,13 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import typer
 from typer.exceptions import TyperException
 
 from tilewright.cli import (
+    STARTED,
     agent,
     best,
     bundle,
@@ -161,7 +163,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         given = sys.argv[1:] if arguments is None else arguments
         _require_text(given)
-        code = app(args=arguments, prog_name=_program_name(given), standalone_mode=False)
+        began = STARTED if arguments is None else monotonic()
+        name = _program_name(given)
+        code = app(args=arguments, prog_name=name, standalone_mode=False, obj=began)
     except TilewrightError as error:
         _complain(str(error))
         code = error.exit_code

@@ -44,7 +44,7 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
 
 
 def _unfinished(summary: Summary) -> Iterator[str]:
-    if summary.status != "finished":
+    if summary.status != "finished" and not summary.is_out_of_time:
         yield (
             f"The run stopped before it was finished. `tilewright runs resume {summary.run_id}` "
             "continues it."
@@ -52,12 +52,17 @@ def _unfinished(summary: Summary) -> Iterator[str]:
 
 
 def _untried(summary: Summary, history: History) -> Iterator[str]:
-    if len(history) > 1 or summary.status != "finished":
+    if len(history) > 1 or (summary.status != "finished" and not summary.is_out_of_time):
         return
     if "evaluations" in summary.stop_reason:
         yield (
             "The budget allows only the evaluation of the starting kernel. Give a larger --budget, "
             'such as "20 evaluations".'
+        )
+    elif summary.is_out_of_time:
+        yield (
+            "The budget ended before the first candidate was evaluated. Give a larger --budget, "
+            "or search while the machine has less other work."
         )
     elif "budget" in summary.stop_reason:
         start = sum(t.wall_s for t in history)

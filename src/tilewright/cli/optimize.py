@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def optimize(
+    context: typer.Context,
     task: Annotated[
         str,
         typer.Argument(
@@ -147,6 +148,7 @@ def optimize(
             on_event=on_event,
             replay=replay,
             executor=executor,
+            began=context.obj,
         )
 
     search(start, settings, project, Outputs(json, report, record, events))

@@ -147,6 +147,7 @@ def show(
 
 @app.command("resume")
 def resume(
+    context: typer.Context,
     run: RunName,
     jobs: options.Jobs = None,
     executor: options.Executor = "local",
@@ -169,7 +170,12 @@ def resume(
 
     def start(on_event: OnEvent) -> Summary:
         return resume_run(
-            record.id, project=project, workers=jobs, on_event=on_event, executor=executor
+            record.id,
+            project=project,
+            workers=jobs,
+            on_event=on_event,
+            executor=executor,
+            began=context.obj,
         )
 
     search(start, settings, project, Outputs(json, report, events=events))

@@ -61,7 +61,7 @@ def search(
 
         summary = start(hear)
     finish(summary, project, outputs)
-    if summary.status == "interrupted":
+    if summary.status == "interrupted" and not summary.is_out_of_time:
         raise typer.Exit(INTERRUPTED)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.cli.nothing_improved import reasons
+from tilewright.cli.options import as_started
 from tilewright.cli.task_names import shown_task
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
@@ -46,6 +47,9 @@ def summary_lines(
         if summary.best_precision:
             yield Text(f"Precision of the best kernel's results: {summary.best_precision}.")
         yield ""
+    if summary.is_out_of_time:
+        yield Text(unconfirmed_result(summary), style="yellow")
+        yield ""
     for warning in summary.warnings:
         yield Text(f"warning: {warning}", style="yellow")
         yield ""
@@ -74,11 +78,21 @@ def _end(summary: Summary) -> str:
     """Why the search ended, or that it has not."""
     if not summary.stop_reason:
         return f"The run is {summary.status}."
+    if summary.is_out_of_time:
+        return "The time of the budget is spent."
     ended = f"The search ended because {summary.stop_reason}."
     if summary.unused_wall_s < LEFT_S:
         return ended
     rest = f"The last {duration(summary.unused_wall_s)}, reserved for confirming the best kernel,"
     return f"{ended} {rest} were not needed."
+
+
+def unconfirmed_result(summary: Summary) -> str:
+    """Says why the result of a run whose time ended is not confirmed, and how to confirm it."""
+    return as_started(
+        f"warning: this result is not confirmed, because {summary.stop_reason}. `tilewright runs "
+        f"resume {summary.run_id}` completes this, and then has no time limit."
+    )
 
 
 def failed_step_lines(logs: Sequence[str]) -> Iterator[RenderableType]:
@@ -133,7 +147,8 @@ def headline(summary: Summary) -> str:
         if summary.unconfirmed:
             return f"{nothing}; {unconfirmed_words(summary.unconfirmed)}"
         return nothing
-    return f"{task}: {ratio(summary.speedup)} as fast as the starting kernel"
+    late = " (not confirmed)" if summary.is_out_of_time else ""
+    return f"{task}: {ratio(summary.speedup)} as fast as the starting kernel{late}"
 
 
 def search_comparison(summary: Summary, history: History) -> Table:

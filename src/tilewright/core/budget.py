@@ -10,6 +10,13 @@ def time_is_spent(wall_s: float) -> str:
     return f"the budget of {wall_s:g} s is spent"
 
 
+def time_ended_before(wall_s: float, what: str = "") -> str:
+    """The reason why a run with this time limit ended without `what` ("the kernel was checked");
+    without `what`, the beginning of this sentence.
+    """
+    return f"the budget of {wall_s:g} s ended before {what}"
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """The amounts that a run has used so far, in all its sessions."""

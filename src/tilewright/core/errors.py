@@ -8,7 +8,8 @@ user's input and for the machine the tool runs on::
     │   ├── UnknownNameError     a workload, target, run or option that does not exist
     │   ├── WorkloadError        a malformed shape, workload.toml, reference or starting kernel
     │   ├── ConfigurationError   a target.toml or setting that is missing, unknown or impossible
-    │   └── OutputError          a path that cannot be written
+    │   ├── OutputError          a path that cannot be written
+    │   └── OutOfTimeError       a budget whose time ended before there was a result
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── DiskFullError            no room to build kernels, here or on a worker: exit code 2
@@ -90,6 +91,19 @@ class ConfigurationError(InputError):
 
 class OutputError(InputError):
     """A path that cannot be written."""
+
+
+class OutOfTimeError(InputError):
+    """The time of a budget ended before a necessary part of the work was complete.
+
+    `reason` says which part, without advice.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}. Give a larger --budget, or search while the machine has less other work."
+        )
+        self.reason = reason
 
 
 class ToolchainMissingError(TilewrightError):

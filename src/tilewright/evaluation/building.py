@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.core.codec import from_json, to_json
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import Candidate, Failed, LatencyKind, Measured
+from tilewright.core.roles import Checkpoint
 from tilewright.core.tasks import target_for
 from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
@@ -23,14 +24,21 @@ class Builds:
     """Builds one kernel at a time in a worker process, which is started with the first kernel.
     Thread-safe.
 
-    `task` and `settings` are those of `LocalExecutor`.
+    `task` and `settings` are those of `LocalExecutor`. An exception from `checkpoint`, which is
+    called often, ends a build.
     """
 
-    def __init__(self, task: str, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        task: str,
+        settings: Mapping[str, object],
+        checkpoint: Checkpoint = lambda: None,
+    ) -> None:
         self._open_message: dict[str, dict[str, Any]] = {
             "open": {"task": task, "settings": dict(settings)}
         }
         self._timeout_s = StageTimeouts.from_settings(settings).build
+        self._checkpoint = checkpoint
         # A worker ends with the thread that started it, so this thread exists as long as `self`.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="build")
         self._worker: WorkerProcess | None = None
@@ -98,6 +106,7 @@ class Builds:
         try:
             allowance = Allowance(timeout_s)
             while not readable([worker], CHECKPOINT_EVERY_S):
+                self._checkpoint()
                 if not allowance.is_used():
                     continue
                 self._stop()
@@ -113,6 +122,9 @@ class Builds:
             log = worker.kill()
             text = f"the building process {worker.exit_text}. {log}".strip()
             return Failed("build", "crash", text)
+        except BaseException:  # its answer to this request would be read as that to the next
+            self._stop()
+            raise
         if "error" in reply:
             self._stop()
             raise raised(reply["error"])

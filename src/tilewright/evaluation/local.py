@@ -112,7 +112,7 @@ class LocalExecutor:
         batch = Batch(on_outcome)
         waiting: deque[_Job] = deque()
         try:
-            self._admit(requests, batch, waiting)
+            self._admit(requests, batch, waiting, checkpoint)
             while waiting or self._busy or more is not None:
                 if checkpoint is not None:
                     checkpoint()
@@ -123,7 +123,7 @@ class LocalExecutor:
                     if further is None:
                         more = None
                     else:
-                        self._admit(further, batch, waiting)
+                        self._admit(further, batch, waiting, checkpoint)
                     wait = False
                 if self._busy:
                     self._collect(waiting, batch, wait)
@@ -148,7 +148,11 @@ class LocalExecutor:
             self._idle.pop().kill()
 
     def _admit(
-        self, requests: Sequence[EvaluationRequest], batch: Batch, waiting: deque[_Job]
+        self,
+        requests: Sequence[EvaluationRequest],
+        batch: Batch,
+        waiting: deque[_Job],
+        checkpoint: Checkpoint | None,
     ) -> None:
         """Report the outcomes that are in the cache, and return the other requests, with equal
         requests merged.
@@ -156,16 +160,18 @@ class LocalExecutor:
         if not requests:
             return
         if self._cache is None:
-            self._idle.append(self._started())
+            self._idle.append(self._started(checkpoint))
         assert self._cache is not None
         waiting.extend(_Job(pending) for pending in batch.admit(requests, self._cache))
 
-    def _started(self) -> Worker:
+    def _started(self, checkpoint: Checkpoint | None = None) -> Worker:
         """A worker that has opened the task; raises the target's error if it cannot."""
         worker = self._start()
         try:
             allowance = Allowance(START_TIMEOUT_S)
             while not readable([worker], CHECKPOINT_EVERY_S):
+                if checkpoint is not None:
+                    checkpoint()
                 if allowance.is_used():
                     raise _too_late()
             self._on_opened(worker.receive())

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -118,7 +119,8 @@ def _run(
     found = finished_run(workload, settings, project=project)
     if found is not None:
         return found.id
-    summary = optimize(
+    search = partial(
+        optimize,
         workload,
         settings,
         project=project,
@@ -127,6 +129,9 @@ def _run(
         replay=replay,
         strict_replay=True,
     )
+    summary = search()
+    if summary.is_out_of_time:  # the search is over, and only its result is not confirmed yet
+        summary = search()
     if summary.status == "interrupted":
         raise InterruptedExperimentError
     return summary.run_id

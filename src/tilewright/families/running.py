@@ -165,7 +165,7 @@ def optimize_shape_set(
                 workload, settings, project=project, workers=workers, on_event=on_event
             )
         on_run(summary)
-        if summary.status == "interrupted":
+        if summary.status == "interrupted" and not summary.is_out_of_time:
             return None
         with closing(open_project(project)) as storage:
             best = storage.history(summary.run_id).best

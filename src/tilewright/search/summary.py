@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.core.budget import time_is_spent
+from tilewright.core.budget import time_ended_before, time_is_spent
 from tilewright.core.records import (
     Baseline,
     Failed,
@@ -33,7 +33,8 @@ class Summary:
     both measurements as a share; 0 if latencies repeat exactly. `left_alone` is code of the
     starting kernel that the built-in rewriter does not understand.
     `proposers` are the names of the proposers and models that shared the work. `unused_wall_s` is
-    the time that was reserved for the confirmation and was not needed.
+    the time that was reserved for the confirmation and was not needed. `is_out_of_time` is true if
+    the time of the budget ended before the result was confirmed; the run can then be resumed.
 
     >>> import tilewright as tw
     >>> summary = tw.open_run("latest").summary
@@ -69,6 +70,7 @@ class Summary:
     noise: float = 0.0
     proposers: tuple[str, ...] = ()
     unused_wall_s: float = 0.0
+    is_out_of_time: bool = False
 
     @property
     def is_faster(self) -> bool:
@@ -93,6 +95,9 @@ def summarize(
     baseline = start if isinstance(start, Measured) else None
     winner = best if isinstance(best, Measured) else None
     verdict = "correct" if winner else start.kind if isinstance(start, Failed) else "not evaluated"
+    late = run.status == "interrupted" and _time_ended(run)
+    if late and winner is not None and not winner.verdict.checks:
+        verdict = "not evaluated"  # a starting kernel that was not compared with the reference
     seed, proposers = run.settings.get("seed", 0), run.settings.get("proposers", ())
     return Summary(
         run_id=run.id,
@@ -123,7 +128,14 @@ def summarize(
         noise=baseline.noise + winner.noise if baseline and winner else 0.0,
         proposers=tuple(map(str, proposers)) if isinstance(proposers, (list, tuple)) else (),
         unused_wall_s=_unused_wall_s(run),
+        is_out_of_time=late,
     )
+
+
+def _time_ended(run: RunRecord) -> bool:
+    """Whether the run's time limit ended before necessary work was complete."""
+    limit = run.settings.get("max_wall_s")
+    return isinstance(limit, (int, float)) and run.stop_reason.startswith(time_ended_before(limit))
 
 
 def _unused_wall_s(run: RunRecord) -> float:
