@@ -7,10 +7,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 import pytest
 
-from tilewright import confirming, examining, run, run_metadata, session, verification
+from tilewright import confirming, examining, run, run_clock, run_metadata, session, verification
 from tilewright.core import plugins, tasks
 from tilewright.core.config import Settings
 from tilewright.core.errors import InternalError, OutOfTimeError, WorkloadError
@@ -406,13 +407,15 @@ def test_a_budget_ends_the_confirmation_and_a_resumed_run_completes_it(
     def slow(
         task: str, settings: object, candidate: Candidate, *, checkpoint: Checkpoint
     ) -> Outcome:
-        while True:
-            checkpoint()
+        monkeypatch.setattr(run_clock, "monotonic", lambda: monotonic() + 1000)
+        checkpoint()
+        raise AssertionError
 
     world.waits_for_search = False
     monkeypatch.setattr(confirming, "Attackable", ToyTask)
     monkeypatch.setattr(confirming, "recheck", slow)
-    late = run.optimize("toy:digits", LIMITED, project=tmp_path, on_event=world.hear)
+    limited = replace(LIMITED, max_wall_s=900.0)
+    late = run.optimize("toy:digits", limited, project=tmp_path, on_event=world.hear)
     assert (late.status, late.confirmed) == ("interrupted", False)
     assert late.stop_reason.endswith("the fastest kernel had been evaluated again on new inputs")
     monkeypatch.setattr(confirming, "recheck", lambda *given, **_: toy_outcome(given[2].source))
