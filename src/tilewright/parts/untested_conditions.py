@@ -18,13 +18,15 @@ NO_SEQUENCE = 0
 @dataclass(frozen=True, slots=True)
 class Untested:
     """A condition that always had the same result, a jump to an address that depends on input
-    values, or a number that is computed without a condition and was always the same. `line` is its
-    line of the source, if that is known.
+    values, a number that is computed without a condition and was always the same, or, if `is_kept`,
+    any condition or number that depends on earlier calls. `line` is its line of the source, if that
+    is known.
     """
 
     line: int | None
     is_jump: bool
     is_number: bool = False
+    is_kept: bool = False
 
 
 def is_same_in_all(sequences: Collection[int]) -> bool:
@@ -41,6 +43,11 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
     others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
     if first.is_jump:
         log = "the kernel jumps to an address that depends on input values."
+    elif first.is_kept:
+        log = (
+            "a condition or a number depends on what earlier calls left in memory, which changes "
+            f"from call to call{others}. Compute the outputs of each call from its inputs only."
+        )
     elif first.is_number:
         log = (
             f"a number is computed from input values without a condition, and was the same in all "

@@ -34,6 +34,14 @@ def test_a_jump_or_a_condition_with_one_result_tests_nothing() -> None:
     assert not recorded(OTHER, OTHER).tests(Recorded(is_jump=True))
 
 
+def test_what_depends_on_earlier_calls_is_untested_whatever_a_copy_does() -> None:
+    kept = recorded(OTHER, OTHER)
+    assert not kept.is_untested(4, ())
+    kept.is_kept = True
+    assert kept.is_untested(4, ())
+    assert not recorded(OTHER, OTHER).tests(kept)
+
+
 def test_a_number_is_found_among_the_results_of_all_copies() -> None:
     reader = recorded(OTHER, SAME)
     reader.producers = [{1}, set(), set()]

@@ -275,3 +275,25 @@ def test_whether_the_core_reads_data_itself_is_told(config: SimConfig) -> None:
 
     assert reads([LOAD])
     assert not reads([asm.sd(5, SP, -8), asm.ld(6, SP, -8), asm.sd(5, A1, 0)])
+
+
+def test_what_each_call_changes_and_the_next_one_reads_is_told(config: SimConfig) -> None:
+    """Below the stack pointer, the code counts its calls, or keeps a number of the first one."""
+    load, store = asm.ld(6, SP, -8), asm.sd(6, SP, -8)
+    changed = simulated(config, [load, asm.addi(6, 6, 1), store], 0, (0, 0, 0))
+    assert [place for place, one in changed.items() if one.is_kept] == [0]
+    set_once = [load, bne(6, 2), asm.addi(6, 0, 1), store]
+    assert not any(one.is_kept for one in simulated(config, set_once, 0, (0, 0, 0)).values())
+    written_before = [asm.ld(6, A0, 0), store, load]
+    assert not any(one.is_kept for one in simulated(config, written_before, 1, (2, 3)).values())
+
+
+def test_places_that_a_word_may_choose_are_numbers_that_depend_on_it(config: SimConfig) -> None:
+    """The word chooses where 1 is written; a place between is read afterwards."""
+    add = asm.r_type(0x33, 0, 0, 5, 5, SP)
+    clear = [asm.sd(0, SP, -8 * place) for place in range(1, 5)]
+    code = [*clear, LOAD, add, asm.addi(6, 0, 1), asm.sd(6, 5, -32)]
+    between, outside = asm.ld(7, SP, -24), asm.ld(7, SP, -8)
+    found = simulated(config, [*code, between, outside], 0, (16, 0, 16))
+    assert [len(found[len(code)].results), len(code) + 1 in found] == [3, False]
+    assert len(set(found[len(code)].results[1:])) == 1

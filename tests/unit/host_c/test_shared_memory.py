@@ -66,3 +66,15 @@ def test_which_pages_an_array_lies_in_is_drawn_for_each_call() -> None:
             arrays.place(VALUES)
             seen.add(tuple(place.slot for place in arrays.places))
     assert len(seen) == SLOTS ** len(ARGUMENTS)
+
+
+def test_a_call_may_have_its_arrays_where_the_last_one_had_them() -> None:
+    with SharedArrays(ARGUMENTS, np.random.default_rng(3)) as arrays:
+        for _ in range(20):
+            arrays.place(VALUES)
+            places = list(arrays.places)
+            other = {name: 2 * value for name, value in VALUES.items()}
+            arrays.place(other, as_before=True)
+            assert arrays.places == places
+            assert arrays.outputs_now() == {name: other[name].tobytes() for name in "BC"}
+            assert arrays.written_beside() is None

@@ -579,6 +579,22 @@ def test_code_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         names("je .L1", ".L1:", "ret")
 
 
+def test_code_whose_examination_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dependence, "MOST_CPU_S", 0.0)
+    failed = finding.found_in(listing_of("movl (%rdi), %eax", "ret"), "kernel.c", OF_C)
+    assert isinstance(failed, Failed)
+    assert failed.log.endswith("this takes more than 0 s of CPU time.")
+
+
+def test_flags_are_data_where_they_are_read_as_a_number() -> None:
+    pushed = ("cmpl $7, (%rdi)", "pushfq", "movl $7, %edx", "popq %rax")
+    assert names(*pushed, "testl %eax, %eax", *JUMPS) == ["je"]
+    assert names(*pushed, "testl %edx, %edx", *JUMPS) == []
+    assert names(*pushed, "pushq %rdx", "popq %rcx", "testl %ecx, %ecx", *JUMPS) == []
+    assert names("cmpl $7, (%rdi)", "lahf", "testb %ah, %ah", *JUMPS) == ["je"]
+    assert names("cmpl $7, %edx", "lahf", "testb %ah, %ah", *JUMPS) == []
+
+
 def records(recorder: Recorder, *written: tuple[int, int]) -> bytes:
     """The records of a recorder with these numbers at these places."""
     found = bytearray(recorder.size)
@@ -726,13 +742,44 @@ def test_honest_floating_point_numbers_are_accepted(tmp_path: Path, body: str) -
 
 @here
 @pytest.mark.parametrize(
+    ("body", "is_kept"),
+    [
+        ("static int n; if (++n > 900) Y[0][0] += 1;", True),
+        ("static float n; n += 1; if (n > 900) Y[0][0] += 1;", True),
+        ("static int n[2]; volatile int at = 1; n[at]++; if (n[at] > 900) Y[0][0] += 1;", True),
+        # set by the first call
+        (
+            "static int set; static float w[16]; if (!set) { for (int j = 0; j < 16; j++) "
+            "w[j] = 1.0f / (j + 1); set = 1; } Y[0][0] += 1e-12f * X[0][0] * w[3];",
+            False,
+        ),
+        # set before they are read
+        ("static int n; n = 0; for (int j = 0; j < 16; j++) n += X[2][j] < 0;", False),
+        (
+            "static float w[16]; for (int j = 0; j < 16; j++) w[j] = X[2][j] < 0 ? 0 : X[2][j];"
+            "for (int j = 0; j < 16; j++) Y[2][j] += 1e-12f * w[j];",
+            False,
+        ),
+    ],
+)
+def test_a_kernel_may_not_depend_on_earlier_calls(
+    tmp_path: Path, body: str, *, is_kept: bool
+) -> None:
+    opened = folder_of(tmp_path, KERNEL % "")
+    assert isinstance(opened.task, NativeTask)
+    found = examination.examined(opened.task._shared, KERNEL % body)
+    assert found.failed is None
+    assert (bool(found.untested), found.is_kept) == (is_kept, is_kept)
+
+
+@here
+@pytest.mark.parametrize(
     ("body", "is_late"),
     [
         ("for (int j = 0; j < 16; j++) if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];", False),
-        # a condition that only a later call reaches
+        # a condition that is rarely true
         (
-            "static int n; if (n++ > 6) for (int j = 0; j < 16; j++) "
-            "if (X[2][j] < 0) Y[2][j] = 2 * X[2][j];",
+            "union { float f; unsigned u; } x = {X[2][3]}; if ((x.u >> 8 & 15) == 3) Y[2][3] += 0;",
             True,
         ),
     ],

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from time import thread_time
 
 from tilewright.native.conditions.blocks import blocks_of, decided_by
 from tilewright.native.conditions.effects import (
@@ -38,6 +39,8 @@ _WHOLE_ARGUMENTS = _ARGUMENTS[:4]
 _RESULTS = ("a", "d", "v0", "v1")
 PASSED = "passed"
 """Stands for arguments of the next call that have been written to the end of the stack."""
+PUSHED_FLAGS = "pushed flags"
+"""Stands for flags at the end of the stack."""
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
 _POPS = re.compile("pop[wlq]?")
@@ -45,9 +48,11 @@ _NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 
 
 MOST_STEPS = 3_000_000
-"""Maximum number of instructions that are followed, of which each one counts several times. It
-bounds the time to some seconds.
-"""
+"""Maximum number of instructions that are followed, of which each one counts several times."""
+MOST_CPU_S = 20.0
+"""Maximum number of CPU seconds for following the values of a listing once."""
+_OFTEN = 64
+"""The clock is read whenever the position of an instruction is a multiple of this number."""
 
 
 def sites_on_data(listing: Listing, around: Surroundings = OF_C) -> list[Site]:
@@ -122,8 +127,10 @@ class Analysis:
             if not (self._is_entry(name) or known.launches or known.called or is_launched):
                 known.entry |= set(_ARGUMENTS)
                 known.given_on_stack = True
+        self._written = self._written_variables() if around.remembers else set[str]()
         self._changed = True
         self._steps = 0
+        self._begun_s = thread_time()
 
     def run(self) -> list[Site]:
         """The conditions on data. Raises `TooLargeError`."""
@@ -132,6 +139,17 @@ class Analysis:
             for known in self._known.values():
                 self._follow(known)
         return [site for known in self._known.values() for _, site in sorted(known.sites.items())]
+
+    def _written_variables(self) -> set[str]:
+        """The static variables that an instruction writes by name. They may hold what an earlier
+        call has written, which is data."""
+        found = set()
+        for known in self._known.values():
+            for one, effects in zip(known.function.code, known.effects, strict=True):
+                named = _NAMED.fullmatch(one.operands[-1]) if one.operands else None
+                if named and not (effects.only_compares or effects.is_branch):
+                    found.add(named[1])
+        return found
 
     def _is_entry(self, name: str) -> bool:
         return self._around.entries.fullmatch(name) is not None
@@ -170,6 +188,8 @@ class Analysis:
             if self._steps > MOST_STEPS:
                 raise TooLargeError
             for at in known.blocks[n].code:
+                if at % _OFTEN == 0 and thread_time() - self._begun_s > MOST_CPU_S:
+                    raise TooLargeError(f"this takes more than {MOST_CPU_S:g} s of CPU time.")
                 self._step(known, at, state, uncertain=uncertain)
             last = known.effects[known.blocks[n].code[-1]]
             if last.is_branch and (FLAGS in state or uncertain) and last.condition is not None:
@@ -247,7 +267,8 @@ class Analysis:
         if named and self._around.known.fullmatch(named[1]):
             return False
         if named:
-            return named[1] in self._static_data | (self._static_arrays - self._constants)
+            arrays = self._static_arrays - self._constants
+            return named[1] in self._static_data | self._written | arrays
         if "@GOTPCREL" in operand or operand.startswith("%fs:"):
             return False
         slot = _SLOT.fullmatch(operand)
@@ -270,7 +291,8 @@ class Analysis:
         one = known.function.code[at]
         target = one.operands[-1]
         if _POPS.fullmatch(one.name):
-            _put(state, registers(target), data=False)
+            _put(state, registers(target), data=PUSHED_FLAGS in state)
+            state.discard(PUSHED_FLAGS)
         elif one.name.startswith("push"):
             if data:
                 state.add(PASSED)
@@ -373,8 +395,11 @@ class Analysis:
             _put(state, ["a", "b", "c", "d"], data=True)
         elif name.startswith(("cmps", "scas", "lods")):
             _put(state, ["a"] if name.startswith("lods") else ["c", "si", "di", FLAGS], data=True)
-        elif name == "sahf":
-            _put(state, [FLAGS], data="a" in state)
+        elif name in ("sahf", "popfq"):
+            _put(state, [FLAGS], data="a" in state or name == "popfq")
+        elif name in ("lahf", "pushfq"):
+            to = "a" if name == "lahf" else PUSHED_FLAGS
+            _put(state, [to], data=FLAGS in state or to in state)
         elif name in ("cltd", "cqto", "cwtd", "cdq", "cqo", "cwd"):
             _put(state, ["d"], data="a" in state)
 

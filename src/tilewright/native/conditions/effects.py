@@ -26,7 +26,7 @@ _SET = re.compile(rf"^set({_ALTERNATIVES})$")
 _MOVE = re.compile(rf"^f?cmov({_ALTERNATIVES})[wlq]?$")
 _LEA = re.compile(r"^lea[wlq]?$")
 _CARRY = re.compile(r"^(?:sbb|adcx?)[bwlq]?$")
-_READS_CARRY = re.compile(r"^(?:rc[lr][bwlq]?|adox[lq]?)$")
+_READS_FLAGS = re.compile(r"^(?:rc[lr][bwlq]?|adox[lq]?|pushf[wq]?|lahf)$")
 _ONLY_NAN = {"p", "np", "pe", "po"}
 
 _COMPARES = re.compile(
@@ -59,7 +59,7 @@ _OVERWRITES = re.compile(
     rf"|bextr\w*|pdep\w*|pext\w*|mulx\w*|k(?:add|andn?|x?n?or|not|shift|unpck)\w*|{_OF_AVX})$"
 )
 _KEEPS_FLAGS = re.compile(
-    r"^(?:mov\w*|f?cmov\w+|set\w+|lea[wlq]?|push\w*|pop[wlq]?|not[bwlq]?|bswap\w*|xchg\w*|rorx\w*"
+    r"^(?:mov\w*|f?cmov\w+|set\w+|j\w+|cltq|cltd|cqto|cwtl|cwtd|lea[wlq]?|push\w*|pop[wlq]?|not[bwlq]?|bswap\w*|xchg\w*|rorx\w*"
     r"|s[ah][rl]x\w*|mulx\w*|pdep[lq]?|pext[lq]?|crc32\w*|f\w+|k\w+|vfn?m(?:add|sub)\w+|vpternlog[dq]"
     r"|vpermt2\w+|vpermi2\w+|vp?gather\w+|vpdp\w+|cvt\w+|pshuf\w+|pmovmskb|p(?:add|sub|mul|madd|andn?|x?or"
     r"|cmp(?:eq|gt)|max|min|abs|s[lr]l|sra|unpck|ack|blend|extr|insr|mov|align|avg)\w+"
@@ -117,6 +117,7 @@ class Effects:
         only_compares: whether it writes flags and nothing else.
         sets_flags: whether it writes flags.
         may_set_flags: whether it is not known to leave flags as they are.
+        may_read_flags: whether it is not known to depend on no flags.
         is_address: whether it computes an address, and does not read what is there.
         in_a_and_d: whether it writes a product or quotient of whole numbers to registers a and d.
         from_status: whether the result comes from the stack of the x87 unit, from flags that an
@@ -134,6 +135,7 @@ class Effects:
     only_compares: bool
     sets_flags: bool
     may_set_flags: bool
+    may_read_flags: bool
     is_address: bool
     in_a_and_d: bool
     from_status: bool
@@ -169,17 +171,20 @@ def _effects(name: str, operands: tuple[str, ...]) -> Effects:
             reads |= {mask for mask in registers(operands[-1]) if mask.startswith("k")}
         if in_a_and_d:
             reads |= {"a", "d"}
-        if _SET.match(name) or _MOVE.match(name) or carry or _READS_CARRY.match(name):
-            reads.add(FLAGS)
         loads = () if is_address else tuple(filter(in_memory, sources))
+    if found or carry or _READS_FLAGS.match(name):
+        reads.add(FLAGS)
+    is_nothing = bool(_NOTHING.match(name))
+    sets_flags, keeps_flags = bool(_SETS_FLAGS.match(name)), bool(_KEEPS_FLAGS.match(name))
     return Effects(
-        is_nothing=bool(_NOTHING.match(name)),
+        is_nothing=is_nothing,
         condition=found[1] if found and not is_nan else carry,
         condition_for_nan=found[1] if found and is_nan else None,
         is_branch=bool(_JUMP.match(name)),
         only_compares=compares,
-        sets_flags=bool(_SETS_FLAGS.match(name)),
-        may_set_flags=not _KEEPS_FLAGS.match(name),
+        sets_flags=sets_flags,
+        may_set_flags=not (keeps_flags or is_nothing) or compares or sets_flags,
+        may_read_flags=FLAGS in reads or not (keeps_flags or is_nothing or compares or sets_flags),
         is_address=is_address,
         in_a_and_d=in_a_and_d,
         from_status=bool(_FROM_STATUS.match(name)),

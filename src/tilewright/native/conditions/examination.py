@@ -53,13 +53,15 @@ no further call is made.
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What an examination found: the untested conditions, or why there is no finding. A kernel that
-    is not examined is not refused; `left_out` then says why, as a part of a sentence.
+    """What an examination found: the untested conditions, or why there is no finding. If `is_kept`,
+    they are instructions whose results depend on earlier calls. A kernel that is not examined is
+    not refused; `left_out` then says why, as a part of a sentence.
     """
 
     untested: tuple[Site, ...] = ()
     failed: Failed | None = None
     calls: int = 0
+    is_kept: bool = False
     left_out: str = ""
 
 
@@ -99,9 +101,10 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         binary = _recording(evaluation, found.listing, sites, recorder)
         if isinstance(binary, Failed):
             return Examined(failed=binary)
-        return _called(evaluation, binary, sites, recorder, find)
-    except TooLargeError:
-        return Examined(failed=unexamined("it has more code than can be examined."))
+        keeps = find is not None and found.listing.keeps_variables
+        return _called(evaluation, binary, sites, recorder, find, keeps=keeps)
+    except TooLargeError as error:
+        return Examined(failed=unexamined(str(error)))
 
 
 def _recording(
@@ -153,8 +156,14 @@ def _called(
     sites: Sequence[Site],
     recorder: Recorder,
     find: _Find | None,
+    *,
+    keeps: bool,
 ) -> Examined:
     """What the conditions' results were in calls on inputs of every distribution.
+
+    The inputs of the last check are repeated at other addresses. If the kernel `keeps` variables,
+    they are first repeated at the same addresses: a result that is another one then depends on
+    earlier calls.
 
     The outputs of the first calls, on the inputs of the checks, have been compared before; those of
     further calls are compared here, because conditions may have another result in them.
@@ -163,16 +172,20 @@ def _called(
     more = evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
+    last = once[-1]
+    turns = [*((one, False) for one in once), *[(last, True)] * keeps, (last, False)]
+    turns += [(one, False) for one in more]
+    again = turns.index((last, False), len(once))
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
     calls, begun_s = 0, thread_time()
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
-        for number in (*once, once[0], *more):  # the first one again
+        for number, as_before in turns:
             case = evaluation.cases[number]
-            process.arrays.place({**case.initial, _RECORDS: room})
+            process.arrays.place({**case.initial, _RECORDS: room}, as_before=as_before)
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
-            if failed is None and calls > len(once):
+            if failed is None and calls > again:
                 failed = compared(process, case, "check")
             if failed is not None:
                 return Examined(failed=failed, calls=calls)
@@ -184,17 +197,17 @@ def _called(
             results = recorder.results(written)
             if results is None:
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
-            if _is_settled(sites, results, sequences):
+            if as_before and (kept := _kept(sites, sequences)):
+                return Examined(kept, calls=calls, is_kept=True)
+            if _is_settled(sites, results, sequences) and calls > len(once) * keeps:
                 return Examined(calls=calls)
             is_late = thread_time() - begun_s + _cpu_s(process) > MOST_CPU_S
-            if calls > len(once):
-                untested = _untested(find, sites, results, sequences, len(once))
+            if calls > again:
+                untested = _untested(find, sites, results, sequences, again)
                 if is_late or not untested:
                     break
             elif is_late:
-                late = (
-                    f"{calls} of {len(once) + 1} calls took more than {MOST_CPU_S:g} s of CPU time."
-                )
+                late = f"{calls} of {again + 1} calls took more than {MOST_CPU_S:g} s of CPU time."
                 return Examined(failed=unexamined(late), calls=calls)
     return Examined(tuple(untested), calls=calls)
 
@@ -205,6 +218,15 @@ def _cpu_s(process: KernelProcess) -> float:
         return process.cpu_s()
     except ProcessGoneError:
         return 0.0
+
+
+def _kept(sites: Sequence[Site], sequences: Sequence[Sequence[int]]) -> tuple[Site, ...]:
+    """The conditions and numbers with another sequence in the last call than in the one before."""
+    return tuple(
+        site
+        for site, (*_, before, last) in zip(sites, sequences, strict=True)
+        if before != last and (site.value is None or site.is_load or site.is_result)
+    )
 
 
 def _is_settled(
@@ -237,7 +259,7 @@ def _untested(
 
     `find` is `computed_without` for the kernel's listing, or None if sequences are not compared.
     For sequences, a whole number that is read from memory is taken for no data if it had the same
-    sequence in all calls. The call `again` had the inputs of the first one, so a number whose
+    sequence in all calls. The call `again` had the inputs of the one before, so a number whose
     sequence was another one there depends on addresses, and is no data either, unless data were
     written to its place. Any number in memory may be data for conditions and values with one
     result: an element that is always the same may stand for a special case.
@@ -246,7 +268,7 @@ def _untested(
     for site, (no, yes), seen in zip(sites, results, sequences, strict=True):
         is_alike = is_same_in_all(seen)
         if site.is_load:
-            depends = not site.is_float and seen[0] != seen[again]
+            depends = not site.is_float and seen[again - 1] != seen[again]
             loads.append((site.instruction.at, is_alike, depends))
         elif site.is_result:
             alike += [site] if is_alike else []
@@ -269,7 +291,7 @@ def failure_of(found: Examined, language: KernelLanguage) -> Failed:
     if found.failed is not None:
         return unexamined(found.failed.log, found.failed.line)
     untested = [
-        Untested(site.instruction.line, site.is_jump, is_number=site.value is not None)
+        Untested(site.instruction.line, site.is_jump, site.value is not None, found.is_kept)
         for site in found.untested
     ]
     return refusal(untested, found.calls, language)

@@ -43,8 +43,8 @@ def found_in(text: str, file: str, around: Surroundings) -> Found | Failed:
         if apart is not None:
             listing = read_listing(apart, file)
             sites = _sites(listing, around)
-    except TooLargeError:
-        return unexamined("it has more code than can be examined.")
+    except TooLargeError as error:
+        return unexamined(str(error))
     if len(sites) > MOST_SITES:
         many = f"{len(sites)} conditions depend on input values, more than {MOST_SITES}."
         return unexamined(many)

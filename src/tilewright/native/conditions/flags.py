@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import re
 
+from tilewright.native.conditions.effects import effects_of
 from tilewright.native.conditions.listing import Function, Instruction
 
 _SETS_ALL = re.compile(r"(?:add|sub|cmp|test|and|or|xor|neg)[bwlq]?|v?u?comis[sd]")
 """Instructions that write all flags. Others, for instance shifts, may leave some as they are."""
-_KEEPS = re.compile(
-    r"mov\w*|lea[wlq]?|not[bwlq]?|push[wlq]?|pop[wlq]?|nop\w*|endbr\w+|leave|cltq|cltd|cqto|cwtl"
-    r"|inc[bwlq]?|dec[bwlq]?|i?mul[bwlq]?|s[ah][lr][bwlq]?|v(?!ptest|testp|z?u?comis)\w+"
-)
-"""Instructions that read no flags."""
 
 
 def needed_before(function: Function) -> list[bool]:
@@ -33,4 +29,5 @@ def _needed_before(one: Instruction, *, after: bool) -> bool:
         return False
     if _SETS_ALL.fullmatch(one.name):
         return False
-    return after or not _KEEPS.fullmatch(one.name)
+    # After a jump, instructions elsewhere may read them.
+    return after or one.name.startswith("j") or effects_of(one).may_read_flags

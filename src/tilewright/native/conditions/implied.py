@@ -14,11 +14,6 @@ from tilewright.native.conditions.blocks import Block
 from tilewright.native.conditions.effects import effects_of
 from tilewright.native.conditions.listing import Function, Instruction
 
-_KEEPS = re.compile(
-    r"mov\w*|cmov\w+|set\w+|lea[wlq]?|not[bwlq]?|push[wlq]?|pop[wlq]?|nop\w*|leave|cltq|cltd|cqto|cwtl"
-    r"|j\w+|vmov\w+|v(?:add|sub|mul|div|min|max|sqrt)[sp][sd]"
-)
-"""Instructions that write no flags."""
 _CLEARS_CARRY = re.compile(r"(?:test|and|or|xor)[bwlq]?")
 _COMPARES_FLOATS = re.compile(r"v?u?comis[sd]")
 _C, _P, _Z, _S, _O = (1 << n for n in range(5))
@@ -102,4 +97,4 @@ def _after(one: Instruction, flags: int) -> int:
         return _WITHOUT_CARRY
     if _COMPARES_FLOATS.fullmatch(one.name):
         return _OF_FLOATS
-    return flags if _KEEPS.fullmatch(one.name) else _ALL
+    return _ALL if effects_of(one).may_set_flags else flags

@@ -13,6 +13,7 @@ _PLACE = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _PREFIX = re.compile(r"(?:rep|repz|repnz|repe|repne|lock|bnd|notrack|data16|\{\w+\})\s+")
 _CONSTANTS = re.compile(r"\s*\.section\s+\.rodata")
+_KEPT = re.compile(r"\s*\.(?:local|l?comm|data|bss|section\s+\.(?:data|bss))\b")
 _OTHER_SECTION = re.compile(r"\s*\.(section|text|data|bss)\b")
 
 
@@ -60,6 +61,11 @@ class Listing:
     def code(self) -> Iterator[Instruction]:
         """The instructions of all functions."""
         return chain.from_iterable(function.code for function in self.functions.values())
+
+    @property
+    def keeps_variables(self) -> bool:
+        """Whether there is memory, apart from the stack, that a kernel can write."""
+        return any(_KEPT.match(line) for line in self.lines)
 
     def functions_of(self, instructions: Iterable[Instruction]) -> set[str]:
         """The names of the functions that contain these instructions."""

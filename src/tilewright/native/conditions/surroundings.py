@@ -25,6 +25,7 @@ class Surroundings:
             numbers, whose results depend on data only if one of these does.
         keep_memory: functions outside the kernel that write no data to an array of their caller.
         known: variables that contain no data.
+        remembers: whether what a call leaves in static variables counts as data in later calls.
         only_own_lines: whether conditions count only if they have a line of the kernel's source.
     """
 
@@ -34,12 +35,14 @@ class Surroundings:
     of_values: re.Pattern[str] = _NOTHING
     keep_memory: re.Pattern[str] = _NOTHING
     known: re.Pattern[str] = _NOTHING
+    remembers: bool = False
     only_own_lines: bool = False
 
 
 OF_C = Surroundings(
     entries=re.compile("kernel"),
     without_data=re.compile(r"mem(?:cpy|move|set)|omp_\w+|GOMP_\w+"),
+    remembers=True,
 )
 """A kernel in C, whose function `kernel` is called by the harness."""
 

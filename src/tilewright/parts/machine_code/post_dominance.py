@@ -9,7 +9,10 @@ MOST_BLOCKS = 4000
 
 
 class TooLargeError(Exception):
-    """The code is too large to be examined."""
+    """The code is too large to be examined, for a reason that is a sentence."""
+
+    def __init__(self, reason: str = "it has more code than can be examined.") -> None:
+        super().__init__(reason)
 
 
 def always_after(after: Sequence[Sequence[int]]) -> list[int]:

@@ -103,7 +103,7 @@ class Examination:
     ) -> list[Untested]:
         lines = source_lines(artifact.binary, untested, C.file)
         return [
-            Untested(line, results[pc].is_jump, results[pc].is_number)
+            Untested(line, results[pc].is_jump, results[pc].is_number, results[pc].is_kept)
             for pc, line in zip(untested, lines, strict=True)
         ]
 

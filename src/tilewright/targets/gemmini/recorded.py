@@ -25,6 +25,7 @@ class Recorded:
 
     is_jump: bool = False
     is_number: bool = False
+    is_kept: bool = False
     was_false: bool = False
     was_true: bool = False
     operands: list[Hashes] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Recorded:
         """What was recorded in further calls."""
         self.is_jump |= one.is_jump
         self.is_number |= one.is_number
+        self.is_kept |= one.is_kept
         self.was_false |= one.was_false
         self.was_true |= one.was_true
         self.operands += one.operands
@@ -57,6 +59,7 @@ class Recorded:
         """
         return (
             self.is_jump
+            or self.is_kept
             or not self.had_both_results
             or (self._loses_values and _is_common(self.results, calls))
             or any(_is_common(values, calls) for values in self._picked(varying))
@@ -87,7 +90,7 @@ class Recorded:
         would be tested if they were one instruction.
         """
         return (
-            not (self.is_jump or other.is_jump)
+            not (self.is_jump or other.is_jump or other.is_kept)
             and self.had_both_results
             and bool(self.results)
             and not self.is_always_the_same

@@ -120,7 +120,8 @@ the same (0: they were not).
 class Condition:
     """A condition that depends on the contents of arguments (a branch or comparison), and the
     results that it had; another instruction that computes a number from them; or a jump to an
-    address that depends on them.
+    address that depends on them. `is_kept`: it read what an earlier call left in memory, another
+    value in each call.
 
     `operands` (together), `results` and `values` have one entry for each call in which the
     instruction read data. `values` are those of each operand that another instruction computed from
@@ -130,6 +131,7 @@ class Condition:
     pc: int
     is_jump: bool
     is_number: bool
+    is_kept: bool
     was_false: bool
     was_true: bool
     producers: Sequence[Collection[int]] = ()
@@ -152,8 +154,8 @@ class SimResult:
     the number of commands with which the array computes. `scratchpad_kb` and `accumulator_kb` are
     the sizes of all rows that were written. `pc` is the instruction at which the program stopped.
     `later_outputs` are the outputs of each further call, and `finished` is the number of calls that
-    ended without a fault or timeout. `cpu_read_data` is true if the CPU read an argument, or memory
-    that the accelerator wrote.
+    ended without a fault or timeout. `cpu_read_data` is true if the CPU read an argument, a static
+    variable, or memory that the accelerator wrote.
     """
 
     status: Status

@@ -106,7 +106,7 @@ nb::dict result_to_dict(const Result& result) {
     }
     nb::list producers;
     for (const auto& pcs : condition.producers) producers.append(nb::cast(pcs));
-    conditions.append(nb::make_tuple(pc, condition.is_jump, condition.is_number,
+    conditions.append(nb::make_tuple(pc, condition.is_jump, condition.is_number, condition.is_kept,
                                      condition.was_false, condition.was_true, producers, calls));
   }
   out["conditions"] = conditions;

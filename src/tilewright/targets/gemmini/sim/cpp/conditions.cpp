@@ -137,7 +137,14 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
   if (is_comparison(in)) note(execution.pc, on_data, result != 0);
   if (traits.kind == Kind::store) {
     const Label value = traits.reads_rs2 ? x_[in.rs2] : f_[in.rs2];
-    if (is_data(x_[in.rs1])) wrote_anywhere_ = true;
+    if (is_data(x_[in.rs1])) {
+      wrote_anywhere_ = true;
+      auto& [lowest, highest] =
+          scattered_.try_emplace(execution.pc, execution.address, execution.address).first->second;
+      lowest = std::min(lowest, execution.address);
+      highest = std::max(highest, execution.address);
+    }
+    stamp(execution.address, traits.bytes);
     const bool is_computed = value >= kComputed;
     label_bytes(execution.address, traits.bytes,
                 is_computed ? value : label_of_result(is_data(value)));
@@ -150,6 +157,13 @@ void Conditions::after(const Instruction& in, const Execution& execution, u64 re
   }
   Label label = label_of_result(false);
   if (on_data && traits.kind != Kind::csr) label = computed(in, execution, result);
+  if (traits.kind == Kind::load) {
+    read_what_was_kept(execution.pc, execution.address, traits.bytes, result);
+    // Data decided whether anything was written there, in a call of the checks or in another one.
+    if (!on_data && is_scattered(execution.address)) {
+      site(in, execution.pc).record(calls_, {Operand{true, calls_, 0}}, result);
+    }
+  }
   if (traits.kind == Kind::load && label < kComputed) {
     const Label found = loaded(execution.address, traits.bytes);
     if (is_data(found)) label = std::max(label, found);
@@ -218,6 +232,18 @@ void Conditions::note(u64 pc, bool is_on_data, bool result) {
   (result ? condition.was_true : condition.was_false) = true;
 }
 
+// The record of an instruction that computes a number, or the result of a condition.
+Condition& Conditions::site(const Instruction& in, u64 pc) {
+  Condition& condition = found_[pc];
+  if (condition.label == 0) {
+    condition.pc = pc;
+    condition.label = kComputed + static_cast<Label>(sites_.size());
+    condition.is_number = traits_of(in.op).kind != Kind::branch && !is_comparison(in);
+    sites_.push_back(&condition);
+  }
+  return condition;
+}
+
 // An instruction that reads data computed a number, or the result of a condition. Returns the label
 // of this number.
 Conditions::Label Conditions::computed(const Instruction& in, const Execution& execution,
@@ -231,13 +257,7 @@ Conditions::Label Conditions::computed(const Instruction& in, const Execution& e
                  ((floats & 1) && f_[in.rs1] >= kComputed) ||
                  ((floats & 2) && f_[in.rs2] >= kComputed) ||
                  ((floats & 4) && f_[in.rs3] >= kComputed);
-  Condition& condition = found_[execution.pc];
-  if (condition.label == 0) {
-    condition.pc = execution.pc;
-    condition.label = kComputed + static_cast<Label>(sites_.size());
-    condition.is_number = traits_of(in.op).kind != Kind::branch && !is_comparison(in);
-    sites_.push_back(&condition);
-  }
+  Condition& condition = site(in, execution.pc);
   const bool is_balance = balances(in);
   condition.record(calls_, read, is_balance ? std::nullopt : std::optional(result));
   return !is_computed ? kDecided : is_balance ? kData : condition.label;
@@ -282,6 +302,38 @@ Conditions::Label Conditions::loaded(u64 address, u64 size) {
                                                                            : std::max(one, found);
   }
   return found;
+}
+
+// These bytes were written in this call.
+void Conditions::stamp(u64 address, u64 size) {
+  if (memory_.find(address, size)->is_argument) return;
+  for (u64 at = address; at < address + size; at++) {
+    auto& page = stamps_[at / kPageBytes];
+    if (!page) page = std::make_unique<std::array<u32, kPageBytes>>();
+    (*page)[at % kPageBytes] = static_cast<u32>(calls_);
+  }
+}
+
+// An instruction read `value`. If an earlier call has written it, and it is another one in each call,
+// this call depends on the earlier ones. What only the first call wrote, as a table, does not change.
+void Conditions::read_what_was_kept(u64 pc, u64 address, u64 size, u64 value) {
+  bool is_kept = false;
+  for (u64 at = address; at < address + size; at++) {
+    const auto page = stamps_.find(at / kPageBytes);
+    const u32 call = page == stamps_.end() ? 0 : (*page->second)[at % kPageBytes];
+    is_kept |= call != 0 && call != calls_;
+  }
+  if (!is_kept) return;
+  const auto [place, is_first] = kept_.try_emplace(address, calls_, value);
+  auto& [call, before] = place->second;
+  if (!is_first && call != calls_ && before != value) found_[pc].is_kept = true;
+  place->second = {calls_, value};
+}
+
+bool Conditions::is_scattered(u64 address) const {
+  return std::any_of(scattered_.begin(), scattered_.end(), [address](const auto& entry) {
+    return entry.second.first <= address && address <= entry.second.second;
+  });
 }
 
 void Conditions::label_bytes(u64 address, u64 size, Label label) {

@@ -16,6 +16,7 @@
 #include <array>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "memory.hpp"
@@ -42,7 +43,10 @@ class Conditions {
   void after(const Instruction& instruction, const Execution& execution, u64 result);
 
   // The accelerator wrote these bytes.
-  void written_by_accelerator(u64 address, u64 size) { label_bytes(address, size, kData); }
+  void written_by_accelerator(u64 address, u64 size) {
+    label_bytes(address, size, kData);
+    stamp(address, size);
+  }
 
   const std::unordered_map<u64, Condition>& found() const { return found_; }
 
@@ -70,6 +74,7 @@ class Conditions {
   bool reads_data(const Instruction& in) const;
   std::array<Operand, 3> operands(const Instruction& in, const Execution& execution) const;
   Label label_of_result(bool is_data) const;
+  Condition& site(const Instruction& in, u64 pc);
   Label computed(const Instruction& in, const Execution& execution, u64 result);
   void open(Open entry);
   void close(std::size_t size);
@@ -79,6 +84,9 @@ class Conditions {
   void note(u64 pc, bool is_on_data, bool result);
   bool balances(const Instruction& in) const;
   Label loaded(u64 address, u64 size);
+  void stamp(u64 address, u64 size);
+  void read_what_was_kept(u64 pc, u64 address, u64 size, u64 value);
+  bool is_scattered(u64 address) const;
   void label_bytes(u64 address, u64 size, Label label);
 
   Memory& memory_;
@@ -91,6 +99,11 @@ class Conditions {
   Pages pages_;
   Pages arguments_;  // what the core wrote to arguments in this call
   bool wrote_anywhere_ = false;  // at an address that is data, so all writable memory is data
+  // The lowest and the highest address to which each instruction stored at an address that is data.
+  std::unordered_map<u64, std::pair<u64, u64>> scattered_;
+  // The call in which each byte that is no argument was written last.
+  std::unordered_map<u64, std::unique_ptr<std::array<u32, kPageBytes>>> stamps_;
+  std::unordered_map<u64, std::pair<u64, u64>> kept_;  // by address: the call that read it, its value
   std::vector<u64> returns_;     // addresses to which the open calls return
   std::vector<Open> open_;       // outermost first
   std::vector<Label> meaning_;   // by label: itself while open, else what it has become

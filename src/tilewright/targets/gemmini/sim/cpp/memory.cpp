@@ -67,7 +67,9 @@ const u8* Memory::read(u64 address, u64 size, u64 pc) {
   if (!region) throw_outside(address, size, Accessor::cpu_load);
   require_written(*region, address, size, Accessor::cpu_load);
   check_order(*region, address, size, pc, Accessor::cpu_load);
-  cpu_read_data_ |= region->is_argument || !region->stored_rows.empty();
+  // Static variables may hold what an earlier call has left.
+  const bool is_variable = region->writable && !region->is_stack;
+  cpu_read_data_ |= is_variable || region->is_argument || !region->stored_rows.empty();
   return region->bytes.data() + (address - region->base);
 }
 

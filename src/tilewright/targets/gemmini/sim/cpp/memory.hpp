@@ -25,6 +25,7 @@ struct Region {
   bool executable = false;
   bool input = false;
   bool is_argument = false;
+  bool is_stack = false;
   std::string name;
 
   // For each byte, whether this call has written it. Empty for a region whose contents a kernel may

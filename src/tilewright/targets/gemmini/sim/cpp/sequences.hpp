@@ -41,6 +41,7 @@ struct Condition {
   bool is_jump = false;
   bool is_number = false;
   bool is_on_data = false;
+  bool is_kept = false;           // it read what an earlier call left, another value in each call
   bool was_false = false;
   bool was_true = false;
   bool is_settled = false;        // nothing of it is the same in all calls

@@ -28,6 +28,7 @@ Region region_of(const ElfSegment& segment, const std::string& name) {
 Region stack_region() {
   Region region;
   region.base = kStackBase;
+  region.is_stack = true;
   region.bytes.resize(kStackBytes);
   region.writable = true;
   region.name = "the stack";
@@ -213,7 +214,7 @@ Result run_kernel(const Config& config, const Elf& elf, std::vector<Argument> ar
   result.cpu_read_data = memory.cpu_read_data();
   if (conditions) {
     for (const auto& [pc, condition] : conditions->found()) {
-      if (condition.is_on_data) result.conditions.emplace_back(pc, condition);
+      if (condition.is_on_data || condition.is_kept) result.conditions.emplace_back(pc, condition);
     }
     std::sort(result.conditions.begin(), result.conditions.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
