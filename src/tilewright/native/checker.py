@@ -77,7 +77,7 @@ class NativeChecker:
         if not (found.untested or found.failed):
             return None
         failed = failure_of(found, evaluation.toolchain.language)
-        if failed.kind == "wrong_result" or not (self._start.untested or self._start.failed):
+        if failed.kind == "wrong_result" or not self._start.allows(found):
             return failed
         has = "could not be examined" if self._start.failed else "has an untested condition"
         self._left_out[artifact.source] = (

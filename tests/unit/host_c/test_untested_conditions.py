@@ -854,10 +854,23 @@ def test_a_kernel_that_is_wrong_in_further_calls_is_refused_whatever_the_startin
     tmp_path: Path,
 ) -> None:
     start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
-    other = start.replace("2 * X[i][j];", "2 * X[i][j]; static int n; Y[0][0] += n++ > 22;")
+    rare = "union { float f; unsigned u; } x = {X[2][3]}; Y[2][3] += (x.u >> 8 & 15) == 3;"
+    other = start.replace("\n}", rare + "\n}")
     outcome = outcome_of(folder_of(tmp_path, start), other)
     assert isinstance(outcome, Failed), outcome
     assert (outcome.stage, outcome.kind) == ("check", "wrong_result")
+
+
+@here
+def test_a_starting_kernel_allows_only_what_it_contains(tmp_path: Path) -> None:
+    start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
+    opened = folder_of(tmp_path, start)
+    other = KERNEL % "if (X[5][6] == 0.123456f) Y[5][6] = 0.246912f;"
+    assert isinstance(outcome_of(opened, other), Measured)
+    counts = "static int n; if (++n > 900) Y[0][0] += 1;"
+    outcome = outcome_of(opened, start.replace("\n}", counts + "\n}"))
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
 
 
 @here

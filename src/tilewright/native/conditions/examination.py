@@ -64,6 +64,17 @@ class Examined:
     is_kept: bool = False
     left_out: str = ""
 
+    def allows(self, other: Examined) -> bool:
+        """Whether another kernel is not refused, because this one, the starting kernel, has what it
+        is refused for."""
+        if self.failed or (other.failed and self.untested):
+            return True
+        return not other.failed and other._kinds() <= self._kinds()
+
+    def _kinds(self) -> set[str]:
+        kinds = {"jump" if site.is_jump else "value" for site in self.untested}
+        return {"kept"} if self.is_kept else kinds
+
 
 def examined(evaluation: NativeEvaluation, source: str) -> Examined:
     """The conditions of a kernel that depend on input values and always had the same result.
