@@ -20,10 +20,9 @@ _PRODUCT = (
 )
 _CONVOLUTION = (
     "int images = N, depth = {depth}, rows = K, terms = C * WINDOW;\n  size_t left_step = 0;\n  "
-    "int high = (H + 2 * PADDING - HIGH) / STRIDE + 1;\n  "
-    "int wide = (W + 2 * PADDING - WIDE) / STRIDE + 1;\n  "
-    "int columns = (depth - DEEP + 1) * high * wide;\n  "
-    "Right right{{X, C, depth, H, W, high, wide}};\n  "
+    "int deep = depth - EXTENT_Z + 1, high = (H + 2 * PADDING_Y - EXTENT_Y) / STRIDE_Y + 1;\n  "
+    "int wide = (W + 2 * PADDING_X - EXTENT_X) / STRIDE_X + 1, columns = deep * high * wide;\n  "
+    "Right right{{X, C, depth, H, W, high, wide, 1}};\n  "
     "const float *left = F, *added = {added};\n  bool vectors = terms % 4 == 0;"
 )
 _BINDINGS = {
@@ -67,13 +66,16 @@ def _product(shape: Shape, architecture: Architecture, sums: str) -> str:
     """The block-wise product whose right factor is a matrix, or patches that are gathered from
     images."""
     values, window = shape.values, shape.values.get("R")
-    sizes = {
-        "DEEP": window if "D" in values else 1,
-        "WIDE": values.get("S", window),
-        "T": values.get("T", 1),
-        "P": values.get("P", 0),
-        "R": window,
-    }
+    sizes = {"EXTENT_Z": window if "D" in values else 1, "EXTENT_Y": window,
+             "EXTENT_X": values.get("S", window)}  # fmt: skip
+    for axis in "ZYX":
+        flat = axis == "Z"
+        sizes |= {
+            f"STRIDE_{axis}": 1 if flat else values.get("T", 1),
+            f"PADDING_{axis}": 0 if flat else values.get("P", 0),
+            f"DILATION_{axis}": 1,
+            f"SPREAD_{axis}": 1,
+        }
     launcher = f"void kernel(PARAMETERS) {{\n  {_BINDINGS[shape.kind]}"
     part, splits = ("patches", "1") if window else ("matrix", "1, 4, 16, 64")
     return product_text(

@@ -2,7 +2,9 @@
 then be joined with those of other operations.
 
     native_group_norm     view, native_layer_norm, view, mul, add
-    native_batch_norm     view, native_layer_norm, view (of one image)
+    native_batch_norm     mean, mean, sub, mul, mean, mean, add, rsqrt, mul, mul, add
+    convolution           flip, view, transpose, view, convolution (transposed)
+    split                 slice, slice
     nll_loss_forward      gather, neg, sum, differs, sum, div
 
 It also leaves out operations without an influence on the result, such as the count of batches that
@@ -16,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+_IN_PARTS = {"split", "unsafe_split", "split_with_sizes", "unbind", "chunk"}
 Operation = Mapping[str, Any]
 Said = Mapping[str, Any]
 """An array as the record of a model's operations names it."""
@@ -31,7 +34,10 @@ def name_of(operation: Operation) -> str:
 
 def arrays_of(operation: Operation) -> list[Any]:
     """The arrays that an operation takes."""
-    return [said for said in operation["given"] if isinstance(said, dict) and "array" in said]
+    given = list[Any]()
+    for said in operation["given"]:
+        given += said if isinstance(said, list) else [said]
+    return [said for said in given if isinstance(said, dict) and "array" in said]
 
 
 def used(operations: Sequence[Operation], outputs: Sequence[str]) -> list[int]:
@@ -52,6 +58,8 @@ def used(operations: Sequence[Operation], outputs: Sequence[str]) -> list[int]:
 def in_steps(place: int, operation: Operation) -> Named:
     """An operation with the name of its result, or the simpler operations that compute the same."""
     name = f"{place}.0"
+    if name_of(operation) in _IN_PARTS:
+        return _parts(operation, place)
     compose = _COMPOSITES.get(name_of(operation))
     if compose is None:
         return [(name, operation)]
@@ -81,6 +89,18 @@ class _Steps:
         """An operation that no kernel computes, as it is."""
         self(str(operation["does"]).removeprefix("aten."), shape, *operation["given"])
 
+    def reduced(self, name: str, value: Said, axes: Sequence[int]) -> Said:
+        """A value reduced along axes, whose extents become 1. Each step takes adjacent axes."""
+        does = {"sum": "sum.dim_IntList", "mean": "mean.dim"}.get(name, f"{name}.default")
+        left = sorted(axes)
+        while left:
+            last = [left.pop()]
+            while left and left[-1] == last[0] - 1:
+                last.insert(0, left.pop())
+            shape = [1 if i in last else size for i, size in enumerate(value["shape"])]
+            value = self(does, shape, value, last, True)
+        return value
+
     def scaled(self, value: Said, weight: Any, bias: Any, along: Sequence[int]) -> Said:
         """A value times weights plus biases, if there are any, viewed with a shape."""
         shape = value["shape"]
@@ -101,18 +121,101 @@ def _group_norm(steps: _Steps, operation: Operation) -> None:
     steps.scaled(found, weight, bias, [channels, *[1] * (len(shape) - 2)])
 
 
-def _instance_norm(steps: _Steps, operation: Operation) -> None:
-    """A batch normalisation of one image, with which PyTorch normalises each channel of several."""
-    value, weight, bias, averages, _, training, _, least = operation["given"][:8]
+def _batch_norm(steps: _Steps, operation: Operation) -> None:
+    """A batch normalisation by the batch's own mean and variance, or by kept ones.
+
+    PyTorch normalises each channel of several images as one image.
+    """
+    value, weight, bias, average, variance, training, _, least = operation["given"][:8]
     shape = value["shape"]
-    if averages is not None or not training or shape[0] != 1 or len(shape) < 3:
-        steps.keep(operation, shape)
+    channels = [shape[1], *[1] * (len(shape) - 2)]
+    if training and shape[0] == 1 and len(shape) > 2 and average is None:
+        rows = [shape[1], math.prod(shape[2:])]
+        viewed = steps("view.default", rows, value, rows)
+        found = steps("native_layer_norm.default", rows, viewed, rows[1:], None, None, least)
+        found = steps("view.default", shape, found, shape)
+    else:
+        if training:
+            axes = [0, *range(2, len(shape))]
+            average = steps.reduced("mean", value, axes)
+            off = steps("sub.Tensor", shape, value, average)
+            square = steps("mul.Tensor", shape, off, off)
+            variance = steps.reduced("mean", square, axes)
+        else:
+            average, variance = (
+                steps("view.default", channels, said, channels) for said in (average, variance)
+            )
+            off = steps("sub.Tensor", shape, value, average)
+        safe = steps("add.Scalar", variance["shape"], variance, least)
+        scale = steps("rsqrt.default", variance["shape"], safe)
+        found = steps("mul.Tensor", shape, off, scale)
+    steps.scaled(found, weight, bias, channels)
+
+
+def _reduction(steps: _Steps, operation: Operation) -> None:
+    """A reduction along axes that are not adjacent, as two or more."""
+    value, said = [*operation["given"], None][:2]
+    shape = operation["gives"][0]["shape"]
+    name = name_of(operation)
+    axes = sorted(axis % len(value["shape"]) for axis in said) if isinstance(said, list) else []
+    if not axes or axes == list(range(axes[0], axes[-1] + 1)):
+        steps.found.append(("", operation))
         return
-    rows = [shape[1], math.prod(shape[2:])]
-    viewed = steps("view.default", rows, value, rows)
-    found = steps("native_layer_norm.default", rows, viewed, rows[1:], None, None, least)
-    found = steps("view.default", shape, found, shape)
-    steps.scaled(found, weight, bias, [shape[1], *[1] * (len(shape) - 2)])
+    steps("view.default", shape, steps.reduced(name, value, axes), shape)
+
+
+def _loss(steps: _Steps, operation: Operation) -> None:
+    """The mean or sum of an element-wise loss."""
+    value, target, reduction, *more = [*operation["given"], 1][: max(3, len(operation["given"]))]
+    off = steps("sub.Tensor", value["shape"], value, target)
+    found = steps(f"{name_of(operation)}_of.default", value["shape"], off, *more)
+    if reduction:
+        steps("mean.default" if reduction == 1 else "sum.default", [], found)
+
+
+def _convolution(steps: _Steps, operation: Operation) -> None:
+    """A transposed convolution is one of images with zeros between their elements, by mirrored
+    filters."""
+    images, filters, bias, stride, padding, dilation, transposed, _, groups = operation["given"]
+    if not transposed:
+        steps.found.append(("", operation))
+        return
+    given, each, *window = filters["shape"]
+    axes = list(range(2, 2 + len(window)))
+    stride, padding, dilation = (
+        list(said) if len(said) == len(window) else list(said) * len(window)
+        for said in (stride, padding, dilation)
+    )
+    found = steps("flip.default", filters["shape"], filters, axes)
+    parts = [groups, given // groups, each, *window]
+    found = steps("view.default", parts, found, parts)
+    swapped = [groups, each, given // groups, *window]
+    found = steps("transpose.int", swapped, found, 1, 2)
+    whole = [groups * each, given // groups, *window]
+    found = steps("view.default", whole, found, whole)
+    around = [d * (w - 1) - p for d, w, p in zip(dilation, window, padding, strict=True)]
+    one = [1] * len(window)
+    steps("convolution.default", operation["gives"][0]["shape"], images, found, bias, one, around,
+          dilation, False, one, groups, stride)  # fmt: skip
+
+
+def _parts(operation: Operation, place: int) -> Named:
+    """The parts of an array as operations of their own."""
+    source, *more = operation["given"]
+    name, found, start = name_of(operation), list[tuple[str, Operation]](), 0
+    axis = more[0] if name == "unbind" and more else more[1] if len(more) > 1 else 0
+    for number, said in enumerate(operation["gives"]):
+        if name == "unbind":
+            does, given = "select.int", [source, axis, number]
+        else:
+            end = start + said["shape"][axis]
+            # The parts of `unsafe_split` may be changed in place, because nothing else reads them.
+            does = "slice_copy.Tensor" if name == "unsafe_split" else "slice.Tensor"
+            given = [source, axis, start, end, 1]
+            start = end
+        one = {"does": f"aten.{does}", "given": given, "words": {}, "gives": [said]}
+        found.append((f"{place}.{number}", one))
+    return found
 
 
 def _picked_loss(steps: _Steps, operation: Operation) -> None:
@@ -135,6 +238,9 @@ def _picked_loss(steps: _Steps, operation: Operation) -> None:
 
 _COMPOSITES: Mapping[str, Callable[[_Steps, Operation], None]] = {
     "native_group_norm": _group_norm,
-    "native_batch_norm": _instance_norm,
+    "native_batch_norm": _batch_norm,
+    "convolution": _convolution,
+    **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
+    **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss"), _loss),
     "nll_loss_forward": _picked_loss,
 }

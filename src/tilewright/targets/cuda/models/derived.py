@@ -17,7 +17,7 @@ from tilewright.core.records import Failed
 from tilewright.core.templates import MACROS, concrete
 from tilewright.parts.untrusted_python import UnparsableError, parsed
 from tilewright.targets.cuda.models.answers import in_pytorch
-from tilewright.targets.cuda.models.formulas import OtherError
+from tilewright.targets.cuda.models.places import OtherError
 from tilewright.targets.cuda.models.problem_file import Described
 from tilewright.targets.cuda.models.readings import Array
 from tilewright.targets.cuda.models.recognition import recognised
@@ -91,6 +91,19 @@ def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
     return found
 
 
+def _in_python(name: str) -> str:
+    """An array of the model as Python writes it: `self.net[0].weight` for `self.net.0.weight`."""
+    found = ""
+    for part in name.split("."):
+        if part.isdecimal():
+            found += f"[{part}]"
+        elif part.isidentifier():
+            found += f".{part}"
+        else:
+            raise OtherError(f"its array {name[:60]} has no name that Python could use")
+    return found.removeprefix(".")
+
+
 def _answer(problem: str, text: str, arrays: Sequence[Array]) -> str:
     """The problem's file with a new `forward` that passes arrays to the text's function.
 
@@ -115,10 +128,8 @@ def _answer(problem: str, text: str, arrays: Sequence[Array]) -> str:
             if place >= len(names):
                 raise OtherError("its forward does not name its arguments")
             given.append(names[place])
-        elif all(part.isidentifier() for part in array.name.split(".")):
-            given.append(array.name)
         else:
-            raise OtherError(f"its array {array.name[:60]} has no name that Python could use")
+            given.append(_in_python(array.name))
     indent = " " * forward.col_offset
     own = [f"{indent}def forward({ast.unparse(forward.args)}):",
            f"{indent}    return extension.answer({', '.join(given)})"]  # fmt: skip

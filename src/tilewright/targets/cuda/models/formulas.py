@@ -7,34 +7,19 @@ x / x.sum(1, True)        Calculated("({0} / {1})", x, Total("sum", x))
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-Size = tuple[int, int]
-"""An extent at the problem's own sizes, and at the sizes of the check on the CPU."""
-Shape = tuple[Size, ...]
-FLOAT, WHOLE = "float", "int64_t"
-"""The types of elements in C. Whole numbers are only compared and counted, up to 2^24."""
-
-
-class OtherError(Exception):
-    """Why none of tilewright's kernels computes a model, as a clause."""
-
-
-@dataclass(frozen=True)
-class Element:
-    """An element of an array for a position in the result: its index is (position / inner) % count.
-
-    `inner` is the product of the extents after the array's own axes. `whole` says that the array
-    has all axes. `kind` is the C type of the array's elements.
-    """
-
-    array: str
-    shape: Shape
-    inner: Shape = ()
-    whole: bool = False
-    kind: str = FLOAT
+from tilewright.targets.cuda.models.places import (
+    Element,
+    Index,
+    Inside,
+    OtherError,
+    Size,
+    moved,
+    within,
+)
 
 
 @dataclass(frozen=True)
@@ -70,7 +55,27 @@ class Total:
     of: Formula
 
 
-Formula = Element | Number | Calculated | Total
+@dataclass(frozen=True)
+class Folded:
+    """The sum (`sum`) or the largest (`most`) of the values that a thread computes in nested loops.
+
+    `loops` are the loops' variables, which indices contain, and their numbers of iterations.
+    """
+
+    kind: str
+    loops: tuple[tuple[str, Size], ...]
+    of: Formula
+
+
+@dataclass(frozen=True)
+class OfSize:
+    """A power of a number that follows from the model's sizes, such as the number of columns."""
+
+    size: Size
+    power: float
+
+
+Formula = Element | Inside | Number | OfSize | Calculated | Total | Folded
 PRODUCT = Number("value")
 """The element of the product, convolution or scan to which a formula is applied."""
 COLUMNS = Number("columns")
@@ -83,14 +88,19 @@ def operands(formula: Formula) -> tuple[Formula, ...]:
     match formula:
         case Calculated():
             return formula.of
-        case Total():
+        case Total() | Folded():
             return (formula.of,)
         case _:
             return ()
 
 
-def parts(formula: Formula, known: Container[Formula] = ()) -> Iterator[Formula]:
-    """All formulas inside one, each once, operands first, without those inside known ones."""
+def parts(
+    formula: Formula, known: Container[Formula] = (), in_loops: bool = True
+) -> Iterator[Formula]:
+    """All formulas inside one, each once, operands first, without those inside known ones.
+
+    Without `in_loops`, also without those that are computed in loops of their own.
+    """
     seen, waiting = set[Formula](), [(formula, False)]
     while waiting:
         one, complete = waiting.pop()
@@ -99,13 +109,14 @@ def parts(formula: Formula, known: Container[Formula] = ()) -> Iterator[Formula]
         elif one not in seen and one not in known:
             seen.add(one)
             waiting.append((one, True))
-            waiting += [(part, False) for part in reversed(operands(one))]
+            if in_loops or not isinstance(one, Folded):
+                waiting += [(part, False) for part in reversed(operands(one))]
 
 
 def is_of_a_row(formula: Formula) -> bool:
     """Whether the value is the same for all elements of a row."""
     match formula:
-        case Element():
+        case Element() | Inside() | Folded():
             return False
         case Calculated():
             return formula.is_of_a_row
@@ -113,27 +124,93 @@ def is_of_a_row(formula: Formula) -> bool:
             return formula not in (PRODUCT, COLUMN)
 
 
+def is_simple(formula: Formula) -> bool:
+    """Whether a formula can be computed for any element: it contains no rows, no loops and no
+    element of a product."""
+    return not any(isinstance(p, Total | Folded) or p in (PRODUCT, COLUMN) for p in parts(formula))
+
+
+def remapped(formula: Formula, to: Index, size: Size) -> Formula:
+    """A simple formula in which the computed place, which is less than `size`, is an index.
+
+    Raises `OtherError` for other formulas.
+    """
+    if not is_simple(formula):
+        raise OtherError("it takes parts of what it has computed, or orders them differently")
+    made = dict[Formula, Formula]()
+    for part in parts(formula):
+        match part:
+            case Element():
+                made[part] = moved(part, to, size)
+            case Inside():
+                made[part] = within(part, to, size)
+            case Calculated():
+                made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
+            case _:
+                made[part] = part
+    return made[formula]
+
+
+def with_product(formula: Formula, product: Element) -> Formula:
+    """A formula that reads the element of the product from an array."""
+    made: dict[Formula, Formula] = {PRODUCT: product}
+    for part in parts(formula):
+        if isinstance(part, Calculated):
+            made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
+        else:
+            made.setdefault(part, part)
+    return made[formula]
+
+
+STARTS = {"sum": "0.0f", "most": "(-INFINITY)", "least": "INFINITY"}
+"""The first values of totals by kind."""
+_JOINED = {"sum": "{0} += {1};", "most": "{0} = fmaxf({0}, {1});"}
+
+
 @dataclass
 class Written:
-    """C statements that compute the values of formulas."""
+    """C statements that compute the values of formulas.
+
+    `leaf` gives the expression for what is neither computed from other formulas nor known, and
+    `whole` that for a whole number.
+    """
 
     known: dict[Formula, str]
     lines: list[str]
+    leaf: Callable[[Element | Inside | OfSize], str]
+    whole: Callable[[Size], str]
 
     def value(self, formula: Formula) -> str:
         """The C expression for a formula, which is computed only once."""
-        for part in parts(formula, self.known):
+        for part in parts(formula, self.known, in_loops=False):
             match part:
                 case Number():
                     continue
+                case Folded():
+                    self.known[part] = self._folded(part)
                 case Calculated():
                     name = f"t{len(self.known)}"
                     value = part.text.format(*(self._name(one) for one in part.of))
                     self.lines.append(f"float {name} = {value};")
                     self.known[part] = name
-                case Element() | Total():
+                case Element() | Inside() | OfSize():
+                    self.known[part] = self.leaf(part)
+                case Total():
                     raise OtherError("a value is used before it is computed")
         return self._name(formula)
+
+    def _folded(self, folded: Folded) -> str:
+        name = f"t{len(self.known)}"
+        inner = Written({**self.known, folded: name}, [], self.leaf, self.whole)
+        value = inner.value(folded.of)
+        self.lines.append(f"float {name} = {STARTS[folded.kind]};")
+        for variable, extent in folded.loops:
+            head = f"for (unsigned {variable} = 0; {variable} < {self.whole(extent)}; {variable}++)"
+            self.lines.append(head)
+        self.lines[-1] += " {"
+        joined = _JOINED[folded.kind].format(name, value)
+        self.lines += [*(f"  {line}" for line in [*inner.lines, joined]), "}"]
+        return name
 
     def _name(self, formula: Formula) -> str:
         return formula.text if isinstance(formula, Number) else self.known[formula]
@@ -147,6 +224,7 @@ _PLAIN = {
     "hardsigmoid": "(fminf(fmaxf({0} + 3.0f, 0.0f), 6.0f) / 6.0f)",
     "hardswish": "({0} * fminf(fmaxf({0} + 3.0f, 0.0f), 6.0f) / 6.0f)",
     "mish": "({0} * tanhf(fmaxf({0}, 0.0f) + log1pf(expf(-fabsf({0})))))",
+    "xlogy": "({0} == 0.0f ? 0.0f : {0} * logf({1}))",
     "square": "({0} * {0})", "clone": "{0}", "alias": "{0}", "detach": "{0}",
     "mul": "({0} * {1})", "div": "({0} / {1})", "maximum": "fmaxf({0}, {1})",
     "minimum": "fminf({0}, {1})", "relu6": "fminf(fmaxf({0}, 0.0f), 6.0f)",
@@ -167,7 +245,7 @@ _PLAIN = {
 `differs` is `ne` of whole numbers without a condition, because tests may contain only one case."""
 _OF_TWO = {
     "add", "sub", "rsub", "mul", "div", "maximum", "minimum", "gt", "ge", "lt", "le", "eq", "ne",
-    "logical_and", "logical_or", "bitwise_and", "bitwise_or", "differs",
+    "xlogy", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "differs",
 }  # fmt: skip
 _OF_THREE = {"where", "masked_fill"}
 
@@ -184,6 +262,20 @@ def number(value: object) -> Number:
     if isinstance(value, (bool, int, float)) and abs(value) < 1e38:
         return Number(f"{float(value)!r}f")
     raise OtherError(f"it computes with {str(value)[:40]}")
+
+
+def of_sizes(full: object, reduced: object) -> OfSize:
+    """A constant that is a power of a size, such as 1 / sqrt(width), at both sizes."""
+    for power in (1.0, -1.0, 0.5, -0.5):
+        try:
+            exact = [float(str(value)) ** (1 / power) for value in (full, reduced)]
+        except (ValueError, ZeroDivisionError, OverflowError):
+            continue
+        size = tuple(round(value) for value in exact)
+        near = all(abs(e - s) <= 1e-9 * abs(e) for e, s in zip(exact, size, strict=True))
+        if near and 0 < min(size) <= max(size) < 1 << 24:
+            return OfSize((size[0], size[1]), power)
+    raise OtherError("it computes with numbers that follow from its sizes")
 
 
 def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Calculated:
@@ -219,6 +311,16 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
             beta = at(0, 1)
             text = (f"({x} * {beta} > {at(1, 20)} ? {x} : (fmaxf({x} * {beta}, {zero}) + "
                     f"log1pf(expf(-fabsf({x} * {beta})))) / {beta})")  # fmt: skip
+        case "mse_loss_of":
+            text = f"({x} * {x})"
+        case "smooth_l1_loss_of" | "huber_loss_of":
+            beta = at(0, 1)
+            small, large = f"0.5f * {x} * {x}", f"(fabsf({x}) - 0.5f * {beta})"
+            if name == "huber_loss_of":
+                large = f"{beta} * {large}"
+            else:
+                small = f"{small} / {beta}"
+            text = f"(fabsf({x}) < {beta} ? {small} : {large})"
         case "hardtanh":
             text = f"fminf(fmaxf({x}, {at(0, -1)}), {at(1, 1)})"
         case "clamp" | "clamp_min" | "clamp_max":

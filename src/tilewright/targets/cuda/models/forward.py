@@ -106,6 +106,10 @@ class Translation:
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))):
                 return
             case ast.Expr(value=ast.Call(func=ast.Attribute(
+                value=ast.Name(id="self"), attr="eval" | "train"), args=[] | [ast.Constant()],
+                keywords=[])):  # fmt: skip
+                return  # calls of an extension do the same in both modes
+            case ast.Expr(value=ast.Call(func=ast.Attribute(
                 attr="register_buffer" | "register_parameter"),
                 args=[ast.Constant(value=str(name)), *_])):  # fmt: skip
                 self.names[f"self.{name}"] = Part(name)
@@ -222,6 +226,8 @@ class Translation:
                     and -len(found) <= index < len(found)
                 ):
                     return found[index]
+                if isinstance(found, Part) and type(index) is int:
+                    return self._element_of(found, index, node)
                 if (
                     isinstance(found, Tensor)
                     and found.is_result
@@ -256,6 +262,14 @@ class Translation:
                 if node.attr == "bias":
                     return None  # an attribute of a module without such an array
         raise NotReadError(f"{shown(node)} is not understood", node.lineno)
+
+    def _element_of(self, of: Part, index: int, node: ast.AST) -> object:
+        """A module inside one that contains modules by number."""
+        module, inner = self.form.modules.get(of.name), f"{of.name}.{index}"
+        held = any(n.startswith(f"{inner}.") for n in self.form.state)
+        if module is None or module.kind not in ("Sequential", "ModuleList") or not held:
+            raise NotReadError(f"{shown(node)} is not understood", getattr(node, "lineno", None))
+        return Part(inner)
 
     def _called(self, node: ast.Call) -> object:
         function = node.func

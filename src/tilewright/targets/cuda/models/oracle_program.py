@@ -40,11 +40,11 @@ class Problem:
 
     def __init__(self, text: str, constants: Mapping[str, int]) -> None:
         tree = ast.parse(text, "problem.py")
+        assigned = list(_assigned(tree))
         for node in tree.body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                if name in constants:
-                    node.value = ast.copy_location(ast.Constant(constants[name]), node.value)
+            if isinstance(node, ast.Assign):
+                given = [one for one in assigned if one[0] is node and one[1] in constants]
+                node.value = _replaced(node, {name: constants[name] for _, name, _ in given})
         module = types.ModuleType("problem")
         sys.modules["problem"] = module
         exec(compile(ast.fix_missing_locations(tree), "problem.py", "exec"), module.__dict__)
@@ -100,17 +100,46 @@ def constants_of(text: str) -> dict[str, int]:
     """Whole numbers that are assigned once to a name at the top level, by name."""
     found: dict[str, int] = {}
     twice: set[str] = set()
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            twice |= {name} & set(found)
-            try:
-                value = eval(compile(ast.Expression(node.value), "", "eval"), {}, {})
-            except Exception:
-                continue
-            if type(value) is int:
-                found[name] = value
+    for _, name, given in _assigned(ast.parse(text)):
+        twice |= {name} & set(found)
+        try:
+            value = eval(compile(ast.Expression(given), "", "eval"), {}, {})
+        except Exception:
+            continue
+        if type(value) is int:
+            found[name] = value
     return {name: value for name, value in found.items() if name not in twice}
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[ast.Assign, str, ast.expr]]:
+    """The assignments at the top level, with the names and the values that they get: of
+    `a = b = 8` and of `a, b = 8, 16` two each."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from ((node, *one) for one in _pairs(target, node.value))
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, other in zip(target.elts, value.elts, strict=False):
+            yield from _pairs(one, other)
+
+
+def _replaced(node: ast.Assign, constants: Mapping[str, int]) -> ast.expr:
+    """The value of an assignment in which names get other numbers."""
+    target, value = node.targets[0], node.value
+    names = [t.id for t in node.targets if isinstance(t, ast.Name) and t.id in constants]
+    if names:  # names that are assigned together keep one value
+        return ast.copy_location(ast.Constant(constants[names[0]]), value)
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts, strict=False)
+        value.elts[: len(target.elts)] = [
+            _replaced(ast.Assign([one], other), constants) for one, other in pairs
+        ]
+    return value
 
 
 def described(text: str, constants: Mapping[str, int]) -> dict[str, Any]:

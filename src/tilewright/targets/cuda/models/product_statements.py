@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.targets.cuda.models.formulas import PRODUCT, Formula, Written
-from tilewright.targets.cuda.models.host import Host, indented, leaves, place
+from tilewright.targets.cuda.models.formulas import PRODUCT
+from tilewright.targets.cuda.models.host import Host, Reader, indented, leaves
+from tilewright.targets.cuda.models.places import count
 from tilewright.targets.cuda.models.readings import Convolution, Product, Recognised
 from tilewright.targets.cuda.occupancy import Architecture
 from tilewright.targets.cuda.templates import product_text, ways
@@ -69,42 +70,42 @@ def _patches(
 ) -> tuple[str, str, str, dict[str, int]]:
     """The left operand, C statements and loader for a product of filters and patches of images."""
     left, right = host.array(begins.filters), host.array(begins.images)
-    window = [one for one, _ in begins.filters.shape[2:]]
-    axes = len(window)
-    high, wide = f"(int){right}.size({axes})", f"(int){right}.size({axes + 1})"
-    depth = "1" if axes == 2 else f"(int){right}.size(2)"
-    sizes = {"DEEP": window[0] if axes == 3 else 1, "WIDE": window[-1], "R": window[-2],
-             "T": begins.stride, "P": begins.padding}  # fmt: skip
-    if len(model.grid) == axes + 2:
-        extents = ("(depth - DEEP + 1)", "high", "wide")[-axes:]
-        host.known.update(zip(model.grid[2:], extents, strict=True))
+    moves = begins.windows
+    axes = len(begins.filters.shape) - 2
+    groups = host.size(begins.groups)
+    given = ["1"] * (3 - axes) + [f"(int){right}.size({2 + axis})" for axis in range(axes)]
+    found = ["deep", "high", "wide"]
+    sizes = dict[str, int]()
+    for at, axis in enumerate("ZYX"):
+        sizes |= {f"EXTENT_{axis}": moves.extent[at], f"STRIDE_{axis}": moves.stride[at],
+                  f"PADDING_{axis}": moves.padding[at], f"DILATION_{axis}": moves.dilation[at],
+                  f"SPREAD_{axis}": moves.spread[at]}  # fmt: skip
+    results = [host.size(size) for size in begins.results]
+    names = zip(found, ["1"] * (3 - axes) + results, strict=True)
+    extents = ", ".join(f"{name} = {size}" for name, size in names)
     return left, (
-        f"  int images = (int){right}.size(0), rows = (int){left}.size(0), depth = {depth};\n"
-        f"  int terms = (int){right}.size(1) * WINDOW;\n"
-        "  size_t left_step = 0;\n"
-        f"  int high = ({high} + 2 * PADDING - HIGH) / STRIDE + 1;\n"
-        f"  int wide = ({wide} + 2 * PADDING - WIDE) / STRIDE + 1;\n"
-        "  int columns = (depth - DEEP + 1) * high * wide;\n"
-        f"  Right factor{{{right}.data_ptr<float>(), (int){right}.size(1), depth, {high}, {wide}, "
-        "high, wide};\n  bool vectors = terms % 4 == 0;\n"
+        f"  int groups = {groups}, images = (int){right}.size(0) * groups;\n"
+        f"  int rows = (int){left}.size(0) / groups, channels = (int){left}.size(1);\n"
+        f"  int terms = channels * WINDOW, {extents}, columns = deep * high * wide;\n"
+        "  size_t left_step = (size_t)rows * terms;\n"
+        f"  Right factor{{{right}.data_ptr<float>(), channels, {', '.join(given)}, high, wide, "
+        "groups};\n  bool vectors = terms % 4 == 0;\n"
     ), "patches", sizes  # fmt: skip
 
 
 def _added(model: Recognised, host: Host) -> tuple[str, list[str]]:
     """The code for each element of a product: a struct, a function, and the struct's members."""
-    elements = leaves(model.formula, host)
-    members, values = list[str](), list[str]()
-    for element, name in elements.items():
-        members.append(f"const float *{name};")
-        values.append(f"{name}.data_ptr<float>()")
-        if not element.whole:
-            members.append(f"int {name}_inner, {name}_count;")
-            values += [host.product(element.inner), f"(int){name}.numel()"]
-    known: dict[Formula, str] = {
-        e: f"added.{n}[{place(e, f'added.{n}')}]" for e, n in elements.items()
-    }
-    written = Written({**known}, [])
+    reader = Reader(host, "added.", places=count(model.grid))
+    written = reader.written({}, [])
     result = written.value(model.formula)
+    members, values = list[str](), list[str]()
+    for element in leaves(model.formula):
+        name = reader.array(element)
+        members.append(f"const {element.kind} *{name};")
+        values.append(f"{name}.data_ptr<{element.kind}>()")
+    for size, name in host.passed.items():
+        members.append(f"unsigned {name};")
+        values.append(f"(unsigned)({host.size(size)})")
     lines = indented(written.lines, 2)
     return (
         f"struct Added {{ {' '.join(members)} float *origin; }};\n"

@@ -3,26 +3,32 @@ they depend."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.targets.cuda.models.formulas import (
-    COLUMN,
-    FLOAT,
     PRODUCT,
-    Calculated,
-    Element,
+    Folded,
     Formula,
     Number,
+    Total,
+    is_of_a_row,
+    is_simple,
+    number,
+    remapped,
+)
+from tilewright.targets.cuda.models.places import (
+    FLOAT,
+    ONE,
+    Element,
     OtherError,
     Shape,
     Size,
-    Total,
-    is_of_a_row,
-    number,
-    parts,
+    broadcast,
+    count,
+    steps,
+    strided,
 )
 
 _SEVERAL_SIZES = "it computes arrays of several sizes"
@@ -46,20 +52,44 @@ class Value:
 
     formula: Formula
     shape: Shape
-    viewed: bool = False
-    """Whether it is viewed with another shape than that with which it was computed."""
     kind: str = FLOAT
     """The C type of its elements."""
 
 
+Axes = tuple[int, ...]
+"""A number for each axis of an image."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How a window moves over images, along each of their axes.
+
+    Between neighbouring elements of an image lie `spread` - 1 zeros, as in transposed convolutions.
+    """
+
+    extent: Axes
+    stride: Axes
+    padding: Axes
+    dilation: Axes
+    spread: Axes
+
+
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution: images, filters, and how the windows move."""
+    """A convolution: images, filters, how the windows move, and the number of groups of channels,
+    each of which has filters of its own."""
 
     images: Array
     filters: Array
-    stride: int
-    padding: int
+    windows: Windows
+    groups: Size
+    results: Shape
+    """The extents of the axes of the resulting images."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Sums or largest elements that single threads compute, as in pooling."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +114,9 @@ class Scan:
     inner: Shape
 
 
-Begins = Product | Convolution | Scan
-_BEGINS = {Product: "a product", Convolution: "a convolution", Scan: "a cumulative sum or product"}
+Begins = Product | Convolution | Scan | Loops
+_BEGINS = {Product: "a product", Convolution: "a convolution", Scan: "a cumulative sum or product",
+           Loops: "a loop over windows"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,7 +147,8 @@ class Recognised:
     @property
     def words(self) -> str:
         """A description of what the kernel computes."""
-        more = " that is followed by element-wise operations" if self.formula != PRODUCT else ""
+        plain = self.formula == PRODUCT or isinstance(self.formula, Folded)
+        more = "" if plain else " that is followed by element-wise operations"
         if self.begins is not None:
             return _BEGINS[type(self.begins)] + more
         return "an operation on rows" if self.columns else "a chain of element-wise operations"
@@ -139,16 +171,12 @@ class Reading:
             return number(said)
         value = self.value(said)
         if isinstance(value, Array):
-            if value.transposed:
-                raise OtherError("it transposes an array")
-            return element(value, shape)
-        aligned = ((1, 1),) * (len(shape) - len(value.shape)) + value.shape
+            value = Value(element(value), value.shape)
+        aligned = (ONE,) * (len(shape) - len(value.shape)) + value.shape
         rows = is_of_a_row(value.formula) and aligned == self._of_rows(shape)
         if value.shape == shape or rows or isinstance(value.formula, Number):
             return value.formula
-        if value.viewed:
-            raise OtherError("it computes with arrays of incompatible shapes")
-        return _broadcast(value.formula, shape)
+        return remapped(value.formula, broadcast(value.shape, shape), count(shape))
 
     def _of_rows(self, shape: Shape) -> Shape:
         """The shape of an array with one value for each row."""
@@ -183,14 +211,16 @@ class Reading:
         self.grid = shape
         return Value(formula, shape)
 
-    def begun(self, product: Begins, shape: Shape) -> Value:
-        """The value of the product, convolution or scan to which all further operations are
+    def begun(self, product: Begins, shape: Shape, formula: Formula = PRODUCT) -> Value:
+        """The value of the product, convolution, scan or loops to which all further operations are
         applied."""
-        if self.begins is not None or self.columns:
+        again = isinstance(product, Loops) and self.begins == product
+        again = again and count(self.grid) == count(shape)
+        if not again and (self.begins is not None or self.columns):
             raise OtherError("it has several products, or one of computed values")
         if self.grid and count(self.grid) != count(shape):
             self.grid = ()  # what was computed before is computed again for each element
-        found = self.computed(PRODUCT, shape)
+        found = self.computed(formula, shape)
         self.begins = product
         return found
 
@@ -219,46 +249,14 @@ class Reading:
             raise OtherError(_SEVERAL_SIZES)
 
 
-def count(shape: Shape) -> Size:
-    """The number of elements of a shape."""
-    return math.prod(one for one, _ in shape), math.prod(other for _, other in shape)
-
-
-def is_simple(formula: Formula) -> bool:
-    """Whether a formula contains neither rows nor an element of a product."""
-    return not any(isinstance(part, Total) or part == PRODUCT for part in parts(formula))
-
-
 def is_view(shape: Shape, of: Shape) -> bool:
     """Whether a shape has as many elements as another one."""
     return count(shape) == count(of)
 
 
-def _broadcast(formula: Formula, shape: Shape) -> Formula:
-    """A formula of arrays alone for each position in a larger shape."""
-    made = dict[Formula, Formula]()
-    for part in parts(formula):
-        match part:
-            case Element():
-                made[part] = element(Array(part.array, part.shape, kind=part.kind), shape)
-            case Calculated():
-                made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
-            case Number() if part not in (PRODUCT, COLUMN):
-                made[part] = part
-            case _:
-                raise OtherError("it computes with arrays of incompatible shapes")
-    return made[formula]
-
-
-def element(array: Array, shape: Shape) -> Element:
-    """The element of an array for a position in the shape to which the array is broadcast."""
-    if array.shape == shape:
-        return Element(array.name, array.shape, (), True, array.kind)
-    extents = [size for size in array.shape if size != (1, 1)]
-    aligned = ((1, 1),) * (len(shape) - len(array.shape)) + array.shape
-    used = [i for i, size in enumerate(aligned) if size != (1, 1)]
-    if not extents:
-        return Element(array.name, array.shape, shape, kind=array.kind)
-    if used != list(range(used[0], used[-1] + 1)) or any(aligned[i] != shape[i] for i in used):
-        raise OtherError("it broadcasts an array along axes that lie between others")
-    return Element(array.name, array.shape, shape[used[-1] + 1 :], kind=array.kind)
+def element(array: Array) -> Element:
+    """The element of an array for a place in its shape."""
+    strides = steps(array.shape)
+    if array.transposed:
+        strides[-2:] = [ONE, array.shape[-2]]
+    return Element(array.name, array.shape, strided(array.shape, strides), kind=array.kind)

@@ -26,42 +26,49 @@ from tilewright.targets.cuda.models.composites import (
     used,
 )
 from tilewright.targets.cuda.models.formulas import (
-    FLOAT,
-    WHOLE,
+    PRODUCT,
     Calculated,
-    Element,
     Formula,
-    OtherError,
-    Shape,
     calculated,
+    is_simple,
     number,
+    of_sizes,
     operands_of,
     parts,
+    with_product,
 )
+from tilewright.targets.cuda.models.places import FLOAT, WHOLE, Element, OtherError, Shape
 from tilewright.targets.cuda.models.readings import (
     Array,
-    Convolution,
+    Loops,
     Product,
     Reading,
     Recognised,
     Scan,
     Value,
     element,
-    is_simple,
-    is_view,
 )
+from tilewright.targets.cuda.models.rearranging import PERMUTING, SHARING, VIEWS, rearranged
 from tilewright.targets.cuda.models.row_operations import in_two_steps, row_operation
+from tilewright.targets.cuda.models.windows import convolution, pooled
 
-_VIEWS = {"view", "_unsafe_view", "reshape", "flatten", "unsqueeze", "squeeze", "clone", "alias",
-          "detach", "contiguous"}  # fmt: skip
-_PERMUTING = {"t", "transpose", "permute", "numpy_T"}
-_SHARING = _VIEWS - {"clone"} | {"expand"} | _PERMUTING
-"""Operations whose result may be another view of their operand."""
 _ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
             "norm.ScalarOpt_dim": "linalg_vector_norm"}  # fmt: skip
 """Names of operations with the same meaning."""
 _FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
-_ON_WHOLE = {*_VIEWS, "argmax", "argmin", "gather", "eq", "ne", "differs"}
+_ON_WHOLE = {
+    *VIEWS,
+    *PERMUTING,
+    "embedding",
+    "slice",
+    "select",
+    "argmax",
+    "argmin",
+    "gather",
+    "eq",
+    "ne",
+    "differs",
+}
 """Operations that may take or give whole numbers."""
 _OF_FLOATS = {"argmax", "argmin", "gather"}
 """Those of them whose first operand may not be whole numbers."""
@@ -97,26 +104,28 @@ def _recognised(full: Any, reduced: Any) -> Sequence[Recognised]:
         does = name_of(one)
         if does.endswith("_") and not names[place].isdisjoint(arrays.keys() | shared):
             raise OtherError("it changes an array that it may use elsewhere")
-        if does in _SHARING:
+        if does in SHARING:
             shared |= {name, *names[place]}
         begun = replace(reading)
         try:
             found = _operation(reading, one, other)
         except OtherError as error:
+            last = error
             needed = set[str]().union(*names[place:], full["outputs"])
-            for now in (set[str](), names[place]):
+            for now, copies in ((set[str](), False), (names[place], False), (names[place], True)):
                 more, known = [*kernels], dict(arrays)
-                again = _next(begun, needed, now, known, more)
                 try:
+                    again = _next(begun, needed, now, copies, known, more)
                     if again is None:
-                        raise error
+                        continue
                     found = _operation(again, one, other)
-                except OtherError:
-                    if now:
-                        raise
+                except OtherError as later:
+                    last = later
                 else:
                     reading, arrays, kernels = again, known, more
                     break
+            else:
+                raise last from None
         reading.values[name] = found
     if len(full["outputs"]) != 1:
         raise OtherError("it returns several arrays")
@@ -166,32 +175,58 @@ def _known(
 
 
 def _next(
-    reading: Reading, needed: AbstractSet[str], now: AbstractSet[str], arrays: dict[str, Shape],
-    kernels: list[Recognised],
+    reading: Reading, needed: AbstractSet[str], now: AbstractSet[str], copies: bool,
+    arrays: dict[str, Shape], kernels: list[Recognised],
 ) -> Reading | None:  # fmt: skip
     """The values for another kernel: those that are `needed` are arrays if the kernels so far
     compute them. Values of arrays alone are computed again, unless they are among those `now`.
+    With `copies`, transposed arrays among them are copied.
 
     None if nothing was computed that could become an array.
     """
     values, made = dict[str, Array | Value](), dict[Formula, str]()
-    for name, value in reading.values.items():
-        values[name] = value
+    written = _product_alone(reading, needed, arrays, kernels)
+    for name, given in reading.values.items():
+        values[name] = value = given
+        if isinstance(value, Array) and value.transposed and copies and name in now:
+            value = Value(element(value), value.shape, value.kind)
         if name not in needed or isinstance(value, Array):
             continue
+        if written is not None:
+            values[name] = value = replace(value, formula=with_product(value.formula, written))
+            made.setdefault(written, written.array)
         simple = is_simple(value.formula)
         if simple and (name not in now or not _reads_arrays(value.formula)):
             continue
         if value.kind != FLOAT:
             raise OtherError("a kernel would read whole numbers that another one computes")
         if value.formula not in made:
-            if reading.begins is not None and not simple and made:
-                raise OtherError("it computes several arrays from one product")
             made[value.formula] = f"step {len(kernels)}"
             kernels.append(reading.kernel(value, dict(arrays)))
             arrays[made[value.formula]] = value.shape
         values[name] = Array(made[value.formula], value.shape)
     return Reading(values) if made else None
+
+
+def _product_alone(
+    reading: Reading, needed: AbstractSet[str], arrays: dict[str, Shape],
+    kernels: list[Recognised],
+) -> Element | None:  # fmt: skip
+    """An element of the product, if several needed values follow from it. A kernel then computes
+    the product alone."""
+    if reading.begins is None or isinstance(reading.begins, Loops):
+        return None
+    formulas = {
+        value.formula
+        for name, value in reading.values.items()
+        if name in needed and isinstance(value, Value) and not is_simple(value.formula)
+    }
+    if len(formulas) < 2:
+        return None
+    found = Element(f"step {len(kernels)}", reading.grid)
+    kernels.append(reading.kernel(Value(PRODUCT, reading.grid), dict(arrays)))
+    arrays[found.array] = reading.grid
+    return found
 
 
 def _reads_arrays(formula: Formula) -> bool:
@@ -208,20 +243,18 @@ def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any
     given, words = list(one["given"]), dict(one["words"])
     name = _ALIASES.get(does) or does.partition(".")[0]
     shape = _shape(one["gives"][0]["shape"], other["gives"][0]["shape"])
-    if name in _VIEWS or name == "expand":
-        value = reading.value(given[0])
-        if name == "expand" and shape != value.shape:
-            if not isinstance(value, Array) or value.transposed:
-                raise OtherError("it repeats what it has computed")
-            return reading.computed(element(value, shape), shape)
-        return _viewed(value, shape)
+    moved = rearranged(reading, name, one, other, shape)
+    if moved is not None:
+        return moved
     if name in ("scalar_tensor", "full_like", *_FILLED):
         filled = given[-1] if name == "scalar_tensor" else _FILLED.get(name, given[-1])
         return Value(number(filled), shape)
-    if name in _PERMUTING:
-        return _permuted(reading.value(given[0]), name, given[1:], shape)
     settings = [g for g in given if not isinstance(g, dict)]
     again = [g for g in other["given"] if not isinstance(g, dict)]
+    if "pool" in name:
+        if settings != again:
+            raise OtherError("its windows depend on its sizes")
+        return pooled(reading, name, given, shape)
     match name:
         case "mm" | "bmm":
             return reading.begun(_product(reading, given), shape)
@@ -229,53 +262,22 @@ def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any
             value = reading.begun(_product(reading, given[1:]), shape)
             return reading.computed(_plus(value.formula, reading, given[0], shape), shape)
         case "convolution":
-            return _convolution(reading, given, shape)
+            return convolution(reading, given, (int(given[8]), int(other["given"][8])), shape)
         case "cumsum" | "cumprod":
             return _scan(reading, "+" if name == "cumsum" else "*", given, shape)
     of_rows = row_operation(reading, name, given, shape)
     if of_rows is not None:
         return of_rows
-    if settings != again or words != dict(other["words"]):
-        raise OtherError("it computes with numbers that follow from its sizes")
     count = operands_of(name)
-    operands = tuple(reading.operand(said, shape) for said in given[:count])
+    operands = tuple(
+        reading.operand(said, shape) if str(said) == str(second) or isinstance(said, dict)
+        else of_sizes(said, second)
+        for said, second in zip(given[:count], other["given"], strict=False)
+    )  # fmt: skip
     more = [*given[count:], *words.values()]
+    if more != [*other["given"][count:], *dict(other["words"]).values()]:
+        raise OtherError("it computes with numbers that follow from its sizes")
     return reading.computed(calculated(name, operands, more), shape)
-
-
-def _viewed(value: Array | Value, shape: Shape) -> Array | Value:
-    """The same elements in the same order with another shape."""
-    if not is_view(shape, value.shape):
-        raise OtherError("it takes parts of an array")
-    if isinstance(value, Array):
-        if value.transposed and shape[-2:] != value.shape[-2:]:
-            raise OtherError("it views a transposed array with another shape")
-        return replace(value, shape=shape)
-    return replace(value, shape=shape, viewed=value.viewed or shape != value.shape)
-
-
-def _permuted(value: Array | Value, name: str, given: Sequence[Any], shape: Shape) -> Array | Value:
-    """The value with its axes in another order. The order of its elements stays the same, or the
-    last two axes of an array change places."""
-    axes = list(range(len(shape)))
-    if name == "permute":
-        axes = [int(axis) % len(shape) for axis in given[0]]
-    elif name == "transpose":
-        one, other = (int(axis) % len(shape) for axis in given[:2])
-        axes[one], axes[other] = other, one
-    else:
-        axes.reverse()
-    if isinstance(value, Array) and value.transposed:  # the order of the axes in memory
-        swapped = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-        axes = [swapped[axis] for axis in axes]
-    long = [axis for axis, size in zip(axes, shape, strict=True) if size != (1, 1)]
-    if long == sorted(long):
-        plain = replace(value, transposed=False) if isinstance(value, Array) else value
-        return _viewed(plain, shape)
-    last = axes[-2:]
-    if isinstance(value, Array) and [*long[:-2], *last[::-1]] == sorted(long):
-        return Array(value.name, shape, True)
-    raise OtherError("it transposes other axes than the last two")
 
 
 def _scan(reading: Reading, sign: str, given: Sequence[Any], shape: Shape) -> Value:
@@ -297,26 +299,3 @@ def _product(reading: Reading, given: Sequence[Any]) -> Product:
     if left.transposed:
         raise OtherError("the left factor of its product is transposed")
     return Product(left, right)
-
-
-def _convolution(reading: Reading, given: Sequence[Any], shape: Shape) -> Value:
-    images, filters = reading.value(given[0]), reading.value(given[1])
-    stride, padding, dilation, transposed, _, groups = given[3:9]
-    axes = len(shape) - 2
-    if not (isinstance(images, Array) and isinstance(filters, Array)):
-        raise OtherError("it convolves what it has computed")
-    plain = not transposed and groups == 1 and set(dilation) == {1} and axes in (2, 3)
-    alike = len(set(stride)) == len(set(padding)) == 1
-    if not plain or not alike or (axes == 3 and (stride[0] != 1 or padding[0] != 0)):
-        raise OtherError("its convolution is transposed, grouped or dilated, or moves differently "
-                         "along its axes, or in three dimensions at all")  # fmt: skip
-    if any(one != other for one, other in filters.shape[2:]):
-        raise OtherError("the windows of its convolution depend on its sizes")
-    found = reading.begun(Convolution(images, filters, int(stride[0]), int(padding[0])), shape)
-    if given[2] is None:
-        return found
-    bias = reading.value(given[2])
-    if not isinstance(bias, Array) or bias.shape != (shape[1],):
-        raise OtherError("the bias of its convolution is computed")
-    element = Element(bias.name, bias.shape, shape[2:])
-    return reading.computed(Calculated("({0} + {1})", (found.formula, element)), shape)

@@ -10,14 +10,12 @@ from tilewright.targets.cuda.models.composites import Operation, name_of
 from tilewright.targets.cuda.models.formulas import (
     COLUMN,
     COLUMNS,
-    WHOLE,
     Calculated,
     Formula,
-    OtherError,
-    Shape,
     number,
 )
-from tilewright.targets.cuda.models.readings import Reading, Value, count
+from tilewright.targets.cuda.models.places import WHOLE, OtherError, Shape, count
+from tilewright.targets.cuda.models.readings import Reading, Value
 
 _OF_ALL = {"sum": "sum.dim_IntList", "mean": "mean.dim", "amax": "amax.default",
            "amin": "amin.default", "max": "amax.default", "min": "amin.default"}  # fmt: skip

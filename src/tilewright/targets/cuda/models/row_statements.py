@@ -6,36 +6,40 @@ from collections.abc import Mapping, Sequence
 
 from tilewright.targets.cuda.models.formulas import (
     COLUMN,
-    FLOAT,
+    STARTS,
     Calculated,
-    Element,
     Formula,
     Total,
-    Written,
     is_of_a_row,
     operands,
     parts,
 )
-from tilewright.targets.cuda.models.host import Host, indented, leaves, place
+from tilewright.targets.cuda.models.host import Host, Reader, by_vectors, indented, leaves
+from tilewright.targets.cuda.models.places import Element, count
 from tilewright.targets.cuda.models.readings import Recognised, Scan
 
-_KINDS = {"sum": ("SUM", "0.0f"), "most": ("MOST", "-3.4e38f"), "least": ("LEAST", "3.4e38f")}
+_KINDS = {"sum": "SUM", "most": "MOST", "least": "LEAST"}
 
 
 def arrays_in_c(model: Recognised, host: Host) -> tuple[str, str, str]:
     """The kernel's parameters, the arguments that the launcher passes on, and the launcher's own
-    parameters."""
-    elements = leaves(_all_of(model), host)
+    parameters. All statements of the kernel must have been written before."""
     taken, passed, given = "", "", ""
-    for element, name in elements.items():
+    for element in leaves(_all_of(model)):
+        name = reader(host).array(element)
         taken += f"const {element.kind} *{name}, "
         passed += f"{name}, "
         given += f"{name}.data_ptr<{element.kind}>(), "
-        if not element.whole:
-            taken += f"int {name}_inner, int {name}_count, "
-            passed += f"{name}_inner, {name}_count, "
-            given += f"{host.product(element.inner)}, (int){name}.numel(), "
+    for size, name in host.passed.items():
+        taken += f"unsigned {name}, "
+        passed += f"{name}, "
+        given += f"{host.size(size)}, "
     return taken, passed, given
+
+
+def reader(host: Host, vectors: bool = False) -> Reader:
+    """The expressions of a kernel whose arguments have no prefix."""
+    return Reader(host, vectors=vectors, places=count(host.model.grid))
 
 
 def _all_of(model: Recognised) -> Formula:
@@ -49,25 +53,16 @@ def element_body(
     formula: Formula, host: Host, known: Mapping[Formula, str]
 ) -> tuple[list[str], list[str], str]:
     """The loads of a thread's vectors, the statements for one element, and its value."""
-    elements = leaves(formula, host)
-    used = set(parts(formula, known))
-    reached = {e: n for e, n in elements.items() if e in used}
+    read = reader(host, vectors=True)
     loads = [
-        f"Vector<WIDTH> v_{n} = ((const Vector<WIDTH> *){n})[i];"
-        for e, n in reached.items()
-        if _by_vectors(e)
+        f"Vector<WIDTH> v_{name} = ((const Vector<WIDTH> *){name})[i];"
+        for part in parts(formula, known)
+        if isinstance(part, Element) and by_vectors(part)
+        for name in [read.array(part)]
     ]
-    values: dict[Formula, str] = {
-        e: f"v_{n}.at[v]" if _by_vectors(e) else f"{n}[{place(e, n)}]" for e, n in reached.items()
-    }
-    written = Written({**known, **values}, [])
+    written = read.written({**known}, [])
     result = written.value(formula)
     return loads, written.lines, result
-
-
-def _by_vectors(element: Element) -> bool:
-    """Whether a thread loads several neighbouring elements at once."""
-    return element.whole and element.kind == FLOAT
 
 
 def row_phases(model: Recognised, host: Host) -> str:
@@ -76,8 +71,8 @@ def row_phases(model: Recognised, host: Host) -> str:
     lines, known = list[str](), dict[Formula, str]()
     totals = [part for part in parts(model.formula) if isinstance(part, Total)]
     for number, total in enumerate(totals):
-        _of_rows(model.formula, known, lines)
-        kind, start = _KINDS[total.kind]
+        _of_rows(model.formula, known, lines, host)
+        kind, start = _KINDS[total.kind], STARTS[total.kind]
         name = f"total{number}"
         lines += [f"float {name} = {start};",
                   *_loop(_ROW, total.of, host, known, f"float part = {start};",
@@ -85,9 +80,9 @@ def row_phases(model: Recognised, host: Host) -> str:
                          f"{name} = joined<{kind}>({name}, part);"),
                   f"{name} = of_row<{kind}>({name}, parts);"]  # fmt: skip
         known[total] = name
-    _of_rows(model.formula, known, lines)
+    _of_rows(model.formula, known, lines, host)
     if is_of_a_row(model.formula):
-        written = Written(dict(known), lines)
+        written = reader(host).written(dict(known), lines)
         value = written.value(model.formula)
         lines.append(f"if (there && threadIdx.x == 0) result[row] = {value};")
     else:
@@ -98,7 +93,7 @@ def row_phases(model: Recognised, host: Host) -> str:
     return indented(lines, 2)
 
 
-def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> None:
+def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str], host: Host) -> None:
     """Values that are the same for a whole row and follow from known values are computed only
     once."""
     waiting = set[Formula]()  # for the value of a total
@@ -106,7 +101,7 @@ def _of_rows(formula: Formula, known: dict[Formula, str], lines: list[str]) -> N
         if isinstance(part, Total) or any(one in waiting for one in operands(part)):
             waiting.add(part)
         elif isinstance(part, Calculated) and is_of_a_row(part):
-            Written(known, lines).value(part)
+            reader(host).written(known, lines).value(part)
 
 
 _ROW = (
@@ -154,7 +149,7 @@ def column_phases(model: Recognised, host: Host) -> str:
     lines, known = list[str](), dict[Formula, str]()
     totals = [part for part in parts(model.formula) if isinstance(part, Total)]
     for number, total in enumerate(totals):
-        kind, start = _KINDS[total.kind]
+        kind, start = _KINDS[total.kind], STARTS[total.kind]
         name = f"total{number}"
         lines += [f"float {name}[WIDTH];",
                   f"for (int v = 0; v < WIDTH; v++) {name}[v] = {start};",
@@ -163,7 +158,7 @@ def column_phases(model: Recognised, host: Host) -> str:
                   f"of_columns<{kind}, WIDTH>({name}, parts);"]  # fmt: skip
         known[total] = f"{name}[v]"
     if is_of_a_row(model.formula):
-        written = Written(dict(known), [])
+        written = reader(host).written(dict(known), [])
         value = written.value(model.formula)
         lines += ["if (!there || threadIdx.y > 0) return;",
                   "for (int v = 0; v < WIDTH; v++) {",
@@ -182,10 +177,7 @@ def scan_words(model: Recognised, scan: Scan, host: Host) -> dict[str, str]:
     adjacent = not scan.inner
 
     def statements(formula: Formula, end: str) -> str:
-        known: dict[Formula, str] = {
-            e: f"{n}[{place(e, n)}]" for e, n in leaves(formula, host).items()
-        }
-        written = Written(known, [])
+        written = reader(host).written({}, [])
         value = written.value(formula)
         return indented([*written.lines, end.format(value)], 8)
 

@@ -14,10 +14,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tilewright.targets.cuda.models.formulas import FLOAT
 from tilewright.targets.cuda.models.host import Host, indented
+from tilewright.targets.cuda.models.places import FLOAT
 from tilewright.targets.cuda.models.product_statements import product_texts
-from tilewright.targets.cuda.models.readings import Array, Convolution, Product, Recognised
+from tilewright.targets.cuda.models.readings import Array, Convolution, Product, Recognised, Scan
 from tilewright.targets.cuda.models.row_statements import (
     arrays_in_c,
     column_phases,
@@ -120,33 +120,32 @@ def _texts(
             for name, (text, body, host) in product_texts(model, architecture, lowest).items()
         }
     host = Host(model)
+    words = {"KIND": model.kind}
+    result = f"result.data_ptr<{model.kind}>()"
+    if isinstance(model.begins, Scan):
+        name, words = "scans", words | scan_words(model, model.begins, host)
+    elif model.columns:
+        name = "columns" if model.inner else "rows"
+        words["PHASES"] = (column_phases if model.inner else row_phases)(model, host)
+    else:
+        name = "elements"
+        loads, lines, value = element_body(model.formula, host, {})
+        words |= {"LOADS": indented(loads, 4), "BODY": indented(lines, 6), "VALUE": value}
     taken, passed, given = arrays_in_c(model, host)
-    words = {"TAKEN": taken, "PASSED": passed, "KIND": model.kind}
-    if model.begins is not None:
-        words |= scan_words(model, model.begins, host)
-        inner = host.product(model.begins.inner)
+    words |= {"TAKEN": taken, "PASSED": passed}
+    if isinstance(model.begins, Scan):
         body = (f"  int columns = {host.product(model.begins.columns)};\n"
-                f"  launch({given}result.data_ptr<float>(), (unsigned)(result.numel() / columns), "
-                f"columns, {inner});\n")  # fmt: skip
-        return {"scans": (_function(filled(read("scans"), words), model, host, body), host)}
-    if model.columns:
-        adjacent = not model.inner
-        words["PHASES"] = (row_phases if adjacent else column_phases)(model, host)
-        more = "" if adjacent else f", {host.product(model.inner)}"
-        call = f"launch({given}result.data_ptr<{model.kind}>(), rows, columns{more});"
+                f"  launch({given}{result}, (unsigned)(result.numel() / columns), "
+                f"columns, {host.product(model.begins.inner)});\n")  # fmt: skip
+    elif model.columns:
+        more = f", {host.product(model.inner)}" if model.inner else ""
         body = (f"  int columns = {host.product(model.columns)};\n"
-                f"  int rows = (int)({host.product(model.grid)}) / columns;\n")  # fmt: skip
-        text = filled(read("reductions" if adjacent else "columns"), words)
-        return {
-            "rows" if adjacent else "columns": (
-                _function(text, model, host, f"{body}  {call}\n"),
-                host,
-            )
-        }
-    loads, lines, value = element_body(model.formula, host, {})
-    words |= {"LOADS": indented(loads, 4), "BODY": indented(lines, 6), "VALUE": value}
-    call = f"  launch({given}result.data_ptr<float>(), (unsigned)result.numel());\n"
-    return {"elements": (_function(filled(read("elements"), words), model, host, call), host)}
+                f"  int rows = (int)({host.product(model.grid)}) / columns;\n"
+                f"  launch({given}{result}, rows, columns{more});\n")  # fmt: skip
+    else:
+        body = f"  launch({given}{result}, (unsigned)result.numel());\n"
+    template = "reductions" if name == "rows" else name
+    return {name: (_function(filled(read(template), words), model, host, body), host)}
 
 
 def _function(text: str, model: Recognised, host: Host, body: str, before: bool = False) -> str:

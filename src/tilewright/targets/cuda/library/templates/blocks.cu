@@ -52,7 +52,7 @@ template <bool VECTORS> __global__ void __launch_bounds__(THREADS, BLOCKS)
   int row = blockIdx.y * TM, column = blockIdx.x * TN;
   int part = (terms + SPLIT * TK - 1) / (SPLIT * TK) * TK;
   int begin = blockIdx.z % SPLIT * part, end = min(terms, begin + part), steps = (end - begin + TK - 1) / TK;
-  left += blockIdx.z / SPLIT * left_step;
+  left += right.left_of(blockIdx.z / SPLIT) * left_step;
   right.choose(blockIdx.z / SPLIT, column, columns);
   result += (size_t)(blockIdx.z / SPLIT) * rows * columns;
   Sums sums;

@@ -3,6 +3,7 @@ struct Right {
   const float *values;
   size_t step;
   int length, column, columns;
+  __device__ int left_of(int image) const { return image; }
   __device__ void choose(int image, int first, int all) { values += image * step, column = first, columns = all; }
   template <bool VECTORS> __device__ void load(float *tile, int k, int end) const {
 #pragma unroll
