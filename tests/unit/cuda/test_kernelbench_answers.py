@@ -109,6 +109,24 @@ def test_attributes_of_modules_and_numbers_have_the_values_that_python_gives_the
         assert f"3LL, tw_torch::Real{{{given}}});" in found
 
 
+@pytest.mark.parametrize("made", ["nn.Sequential(a)", "Other(a)", "nn.ModuleList([a])"])
+def test_numbers_choose_modules_of_the_same_container_alone(made: str) -> None:
+    weight = Argument("net_0_weight", (6,), "float32", "input")
+    container = InnerModule("Sequential", {}, {})
+    form = Form((X, 2.5), (OUT,), (3,), {"net.0.weight": weight}, {"net": container})
+    text = ANSWER.replace("self.conv = nn.Conv1d(1, 6, 1, bias=False)", f"self.net = {made}")
+    text = text.replace("self.conv.weight", "self.net[0].weight").replace(
+        "self.n = n", "self.n = n\n        self.eval()"
+    )
+    found = translate(text, form)
+    if made == "nn.Sequential(a)":
+        assert isinstance(found, str), found.log
+        assert "tw_answer::scale(tw_x, tw_net_0_weight" in found
+    else:
+        assert isinstance(found, Failed)
+        assert found.kind == "not_checked"
+
+
 def test_functions_may_return_several_tensors() -> None:
     two = Form((X, 2.5), (OUT, Argument("out1", (6,), "float32", "output")), (3,), FORM.state)
     for last, count in (

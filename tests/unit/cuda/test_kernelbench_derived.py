@@ -586,7 +586,7 @@ MODELS = {
     ),
     "heads": (
         "torch.randn(2, 24, 32)",
-        "q, k = x.view(2, 24, 2, 16).transpose(1, 2), x.flip(1).view(2, 24, 2, 16).transpose(1, 2)\n"
+        "q, k = (y.view(2, 24, 2, 16).transpose(1, 2) for y in (x, x.flip(1)))\n"
         "        return (q @ k.transpose(-2, -1)).softmax(-1).transpose(1, 2).reshape(2, 24, 48)",
     ),
     "scaled": ("torch.randn(5, 16)", "return x * (1 + self.linear.bias) - self.linear.bias"),

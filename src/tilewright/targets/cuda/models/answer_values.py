@@ -39,10 +39,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Part:
-    """A module inside the model: its name, and its attributes that are numbers or texts."""
+    """A module inside the model: its name, its attributes that are numbers or texts, and whether
+    it is one of PyTorch's containers, whose modules are chosen by numbers."""
 
     name: str
     attributes: Mapping[str, object] = field(default_factory=dict)
+    is_container: bool = False
 
 
 @dataclass(frozen=True)

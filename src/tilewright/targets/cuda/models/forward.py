@@ -24,7 +24,7 @@ from tilewright.targets.cuda.models.answer_values import (
     code,
     size,
 )
-from tilewright.targets.cuda.models.module_attributes import attributes_of
+from tilewright.targets.cuda.models.module_attributes import attributes_of, is_container
 from tilewright.targets.cuda.models.not_checked import NotReadError
 
 NAMESPACE = "tw_answer"
@@ -133,9 +133,10 @@ class Translation:
             held = any(n == own or n.startswith(f"{own}.") for n in self.form.state)
             inner = self.form.modules.get(own)
             if own != name and (held or inner is not None):
-                return Part(
-                    own, {} if inner is None else attributes_of(inner, node, self._constants)
-                )
+                if inner is None:
+                    return Part(own)
+                known = attributes_of(inner, node, self._constants)
+                return Part(own, known, is_container(inner, node))
             if isinstance(node, ast.Call) and shown(node.func).endswith("Parameter"):
                 known = ", ".join(self.form.state) or "it has none"
                 reason = (f"{name} is none of the reference model's arrays ({known}); an answer "
@@ -226,8 +227,10 @@ class Translation:
                     and -len(found) <= index < len(found)
                 ):
                     return found[index]
-                if isinstance(found, Part) and type(index) is int:
-                    return self._element_of(found, index, node)
+                if isinstance(found, Part) and found.is_container and type(index) is int:
+                    inner = f"{found.name}.{index}"
+                    if any(n.startswith(f"{inner}.") for n in self.form.state):
+                        return Part(inner)
                 if (
                     isinstance(found, Tensor)
                     and found.is_result
@@ -262,14 +265,6 @@ class Translation:
                 if node.attr == "bias":
                     return None  # an attribute of a module without such an array
         raise NotReadError(f"{shown(node)} is not understood", node.lineno)
-
-    def _element_of(self, of: Part, index: int, node: ast.AST) -> object:
-        """A module inside one that contains modules by number."""
-        module, inner = self.form.modules.get(of.name), f"{of.name}.{index}"
-        held = any(n.startswith(f"{inner}.") for n in self.form.state)
-        if module is None or module.kind not in ("Sequential", "ModuleList") or not held:
-            raise NotReadError(f"{shown(node)} is not understood", getattr(node, "lineno", None))
-        return Part(inner)
 
     def _called(self, node: ast.Call) -> object:
         function = node.func

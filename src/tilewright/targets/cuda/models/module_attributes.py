@@ -23,9 +23,7 @@ def attributes_of(
     another class, nothing is known. An attribute is left out if its type is not that of the
     reference model's module, because PyTorch then computes it in another way.
     """
-    if not isinstance(node, ast.Call) or not inner.kind:
-        return {}
-    if shown(node.func) not in (f"nn.{inner.kind}", f"torch.nn.{inner.kind}"):
+    if not isinstance(node, ast.Call) or not _constructs(node, inner.kind):
         return {}
     given = dict(zip(inner.parameters, node.args, strict=False))
     given.update({word.arg: word.value for word in node.keywords if word.arg is not None})
@@ -44,6 +42,16 @@ def attributes_of(
         if not unknown and type(value) is type(expected) and _length(value) == _length(expected):
             found[name] = value
     return found
+
+
+def is_container(inner: InnerModule, node: ast.expr) -> bool:
+    """Whether an answer constructs the same container as the reference model."""
+    return inner.kind in ("Sequential", "ModuleList") and _constructs(node, inner.kind)
+
+
+def _constructs(node: ast.expr, kind: str) -> bool:
+    names = (f"nn.{kind}", f"torch.nn.{kind}")
+    return isinstance(node, ast.Call) and bool(kind) and shown(node.func) in names
 
 
 def _length(value: object) -> int:
