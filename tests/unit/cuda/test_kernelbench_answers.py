@@ -115,9 +115,7 @@ def test_numbers_choose_modules_of_the_same_container_alone(made: str) -> None:
     container = InnerModule("Sequential", {}, {})
     form = Form((X, 2.5), (OUT,), (3,), {"net.0.weight": weight}, {"net": container})
     text = ANSWER.replace("self.conv = nn.Conv1d(1, 6, 1, bias=False)", f"self.net = {made}")
-    text = text.replace("self.conv.weight", "self.net[0].weight").replace(
-        "self.n = n", "self.n = n\n        self.eval()"
-    )
+    text = text.replace("self.conv.weight", "self.net[0].weight")
     found = translate(text, form)
     if made == "nn.Sequential(a)":
         assert isinstance(found, str), found.log

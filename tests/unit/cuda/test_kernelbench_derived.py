@@ -413,6 +413,7 @@ class Model(nn.Module):
     def __init__(self, count, options):
         super(Model, self).__init__()
         self.scale = nn.LayerNorm(count)
+        self.eval()
 
     def forward(self, A, B):
         return A @ B * self.scale.weight
@@ -450,6 +451,7 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
     assert "class ModelNew" in answer
     assert "extension.answer(A, B, self.scale.weight)" in answer
     assert "get_inputs" not in answer
+    assert "eval" not in answer
     (tmp_path / "scaled_answer.py").write_text("mine\n")
     with pytest.raises(NotTimedError, match="is another file"):
         run.optimize(str(file), Settings(), project=tmp_path)

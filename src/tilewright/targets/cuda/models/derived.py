@@ -77,9 +77,14 @@ def derive(full: Described, reduced: Described, architecture: Architecture, lowe
 
 
 def _unused(tree: ast.Module, model: ast.ClassDef) -> set[int]:
-    """Lines that only the problem needs: its inputs, and names that the model does not use."""
+    """Lines that only the problem needs: its inputs, names that the model does not use, and the
+    mode of the model, because kernels compute the same in both modes."""
     used = {n.id for n in ast.walk(model) if isinstance(n, ast.Name)}
-    found = set[int]()
+    found = {
+        node.lineno
+        for node in ast.walk(model)
+        if isinstance(node, ast.Expr) and ast.unparse(node) in ("self.eval()", "self.train()")
+    }
     for node in tree.body:
         names = {t.id for t in node.targets if isinstance(t, ast.Name)} if isinstance(
             node, ast.Assign) else set[str]()  # fmt: skip

@@ -106,10 +106,6 @@ class Translation:
             case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))):
                 return
             case ast.Expr(value=ast.Call(func=ast.Attribute(
-                value=ast.Name(id="self"), attr="eval" | "train"), args=[] | [ast.Constant()],
-                keywords=[])):  # fmt: skip
-                return  # calls of an extension do the same in both modes
-            case ast.Expr(value=ast.Call(func=ast.Attribute(
                 attr="register_buffer" | "register_parameter"),
                 args=[ast.Constant(value=str(name)), *_])):  # fmt: skip
                 self.names[f"self.{name}"] = Part(name)
@@ -135,8 +131,8 @@ class Translation:
             if own != name and (held or inner is not None):
                 if inner is None:
                     return Part(own)
-                known = attributes_of(inner, node, self._constants)
-                return Part(own, known, is_container(inner, node))
+                attributes = attributes_of(inner, node, self._constants)
+                return Part(own, attributes, is_container(inner, node))
             if isinstance(node, ast.Call) and shown(node.func).endswith("Parameter"):
                 known = ", ".join(self.form.state) or "it has none"
                 reason = (f"{name} is none of the reference model's arrays ({known}); an answer "
@@ -228,9 +224,9 @@ class Translation:
                 ):
                     return found[index]
                 if isinstance(found, Part) and found.is_container and type(index) is int:
-                    inner = f"{found.name}.{index}"
-                    if any(n.startswith(f"{inner}.") for n in self.form.state):
-                        return Part(inner)
+                    numbered = f"{found.name}.{index}"
+                    if any(n.startswith(f"{numbered}.") for n in self.form.state):
+                        return Part(numbered)
                 if (
                     isinstance(found, Tensor)
                     and found.is_result
