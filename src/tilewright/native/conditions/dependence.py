@@ -232,7 +232,13 @@ class Analysis:
             if value is not None:
                 known.sites[at] = Site(one, value=value)
         elif data and at not in known.exempt:
-            self.numbers[one.at] = one, results_of(one, effects, state)
+            around = self._around
+            results = results_of(
+                one, effects, state,
+                of_conditions=around.only_own_lines and one.line is None,
+                floats_in_memory=around.floats_in_memory,
+            )  # fmt: skip
+            self.numbers[one.at] = one, results
             self.floats[one.at] = one, floats_of(one)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tilewright.core.records import Failed
@@ -70,12 +71,7 @@ def sequences_of(listing: Listing) -> list[Site]:
     data. Raises `TooLargeError`."""
     analysis = Analysis(listing, OF_C, decisions=False)
     analysis.run()
-    found = [
-        Site(one, value=place, is_result=True, is_float=is_float)
-        for is_float, written in ((False, analysis.numbers), (True, analysis.floats))
-        for one, places in written.values()
-        for place in places
-    ]
+    found = _numbers_of(analysis)
     for one, operand in analysis.sources.values():
         width = read_as_whole_number(one, operand)
         place = read_as_float(one, operand)
@@ -91,16 +87,38 @@ def sequences_of(listing: Listing) -> list[Site]:
     return found
 
 
+def numbers_of(listing: Listing, around: Surroundings) -> list[Site]:
+    """The instructions that write whole numbers that may depend on data. Raises `TooLargeError`."""
+    analysis = Analysis(listing, around, decisions=False)
+    analysis.run()
+    found = [site for site in _numbers_of(analysis) if not site.is_float]
+    if len(found) > MOST_SEQUENCES:
+        raise TooLargeError
+    return found
+
+
 def computed_without(
-    listing: Listing, loads: frozenset[int], addresses: frozenset[int]
+    listing: Listing,
+    loads: Collection[int],
+    addresses: Collection[int] = (),
+    around: Surroundings = OF_C,
 ) -> frozenset[int]:
-    """The lines of a kernel in C with conditions, and with numbers, that are computed from data,
-    without those that are only set under a condition on data. The loads of the given lines count as
-    no data, and so do those of addresses, unless a whole number from data may have been written
-    where they read. Raises `TooLargeError`."""
-    analysis = Analysis(listing, OF_C, loads, addresses, decisions=False)
+    """The lines of a kernel with conditions, and with numbers, that are computed from data, without
+    those that are only set under a condition on data. The loads of the given lines count as no
+    data, and so do those of addresses, unless a whole number from data may have been written where
+    they read. Raises `TooLargeError`."""
+    analysis = Analysis(listing, around, loads, addresses, decisions=False)
     conditions = {site.instruction.at for site in analysis.run()}
     return frozenset(conditions | set(analysis.numbers) | set(analysis.floats))
+
+
+def _numbers_of(analysis: Analysis) -> list[Site]:
+    return [
+        Site(one, value=place, is_result=True, is_float=is_float)
+        for is_float, written in ((False, analysis.numbers), (True, analysis.floats))
+        for one, places in written.values()
+        for place in places
+    ]
 
 
 def _sites(listing: Listing, around: Surroundings) -> list[Site]:

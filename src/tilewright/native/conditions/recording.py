@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tilewright.native.conditions.facts import Site
@@ -30,7 +30,8 @@ _PLACE = struct.Struct("<Q")
 _PER_SITE = 3
 """Places of a condition: whether it was false, whether it was true, and a hash of its results.
 Places of a value: whether there was one, whether it was followed by another one, and the first one.
-Of a load and a result, only the third place is used, for a hash of all values.
+Of a load and a result, only the third place is used, for a hash of all values. Of a result with
+bits, the other places contain the bits that were 1 in any value, and those that were 0.
 """
 _SSE_BYTES = 16
 _OF_STACK = re.compile(r"(-?\d*)\(%rsp")
@@ -51,7 +52,8 @@ _PASSED = ("di", "si", "dx", "cx", "8", "9")
 @dataclass(frozen=True, slots=True)
 class Recorder:
     """The name of the recorder's variable, the number that it writes, the number that is subtracted
-    from the records' address, and the place of each record, in bytes. All are random.
+    from the records' address, and the place of each record, in bytes. All are random. `with_bits`
+    are the positions of the results whose bits are recorded.
     """
 
     name: str
@@ -59,9 +61,10 @@ class Recorder:
     distance: int
     places: Sequence[tuple[int, ...]]
     size: int
+    with_bits: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, sites: int) -> Recorder:
+    def of(cls, sites: int, with_bits: Collection[int] = ()) -> Recorder:
         """A recorder of so many conditions and values."""
         count = max(_LEAST_PLACES, _TIMES * _PER_SITE * sites)
         drawn = secrets.SystemRandom().sample(range(count), _PER_SITE * sites)
@@ -69,7 +72,8 @@ class Recorder:
         places = [tuple(at[n : n + _PER_SITE]) for n in range(0, len(at), _PER_SITE)]
         number, distance = secrets.randbits(31) | 1, 8 * secrets.randbits(27)
         name = f"tilewright_{secrets.token_hex(8)}"
-        return cls(name, number, distance, places, _PLACE.size * count)
+        size = _PLACE.size * count
+        return cls(name, number, distance, places, size, frozenset(with_bits))
 
     def of_kernel(self, listing: Listing, sites: Sequence[Site], arguments: int) -> str:
         """The listing of a kernel in C with recording code. The kernel has another parameter after
@@ -174,15 +178,31 @@ class Recorder:
         return [
             *("\tpushq\t%rax", "\tpushfq"),
             "\t" + load.get(size, of_mask).format(operand),
-            *("\tpushq\t%rcx", f"\tmovq\t{self.name}(%rip), %rcx", f"\txorq\t{hashed}, %rax"),
+            *("\tpushq\t%rcx", f"\tmovq\t{self.name}(%rip), %rcx"),
+            *(self._bits_code(index) if index in self.with_bits else ()),
+            f"\txorq\t{hashed}, %rax",
             *(f"\timulq\t${self.number}, %rax, %rax", "\taddq\t$1, %rax"),
             *(f"\tmovq\t%rax, {hashed}", "\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
+        ]
+
+    def _bits_code(self, index: int) -> list[str]:
+        """Code that records the bits of a register."""
+        ones, zeros, _ = (f"{self.distance + at}(%rcx)" for at in self.places[index])
+        return [
+            *(f"\torq\t%rax, {ones}", "\tnotq\t%rax", f"\torq\t%rax, {zeros}", "\tnotq\t%rax"),
         ]
 
     def hashes(self, records: bytes) -> list[int]:
         """For each condition, load and result, a hash of all its values in their order;
         0 if there were none."""
         return [_PLACE.unpack_from(records, places[2])[0] for places in self.places]
+
+    def firsts(self, records: bytes) -> list[int]:
+        """For each value, the first one, and for each result with bits, those that were 1."""
+        return [
+            _PLACE.unpack_from(records, places[0 if index in self.with_bits else 2])[0]
+            for index, places in enumerate(self.places)
+        ]
 
     def without_hashes(self, records: bytes, sites: Sequence[Site]) -> bytes:
         """The records with no hashes, as before the next call."""
@@ -210,18 +230,21 @@ class Recorder:
 
     def results(self, records: bytes) -> list[tuple[bool, bool]] | None:
         """For each condition, whether it was false at least once, and whether it was true; for each
-        value, whether there was one, and whether there was another one. None if the kernel has
-        written to the records.
+        value, and each result with bits, whether there was one, and whether there was another one.
+        None if the kernel has written to the records.
         """
         rest = bytearray(records)
         found = []
-        for places in self.places:
+        for index, places in enumerate(self.places):
             no, yes, _ = (_PLACE.unpack_from(records, at)[0] for at in places)
+            for at in places:
+                _PLACE.pack_into(rest, at, 0)
+            if index in self.with_bits:
+                found.append((no | yes != 0, no & yes != 0))
+                continue
             if not {no, yes} <= {0, self.number}:
                 return None
             found.append((no != 0, yes != 0))
-            for at in places:
-                _PLACE.pack_into(rest, at, 0)
         return None if any(rest) else found
 
 

@@ -27,6 +27,7 @@ _WIDTHS = (
     (re.compile(r"%zmm\d+"), 64),
 )
 _MOVES = re.compile(r"k?mov|xchg|bswap|call|push|pop[wlq]?$")
+_MOVES_FLOAT = re.compile(r"v?mov[au]?[sp][sd]$")
 _KEEPS_DIFFERENCES = re.compile(r"inc|dec|neg|not|lea")
 _ADDS = re.compile(r"add|sub|xor")
 """Instructions whose results differ if their operand does: those of `_ADDS` with a constant, those
@@ -55,20 +56,30 @@ _STORES_OF_X87 = re.compile(r"fstp?([slt])")
 _SCALARS = {"ss": 4, "sd": 8, "s": 4, "l": 8, "t": 8}
 
 
-def results_of(one: Instruction, effects: Effects, state: Collection[str]) -> list[tuple[str, int]]:
+def results_of(
+    one: Instruction,
+    effects: Effects,
+    state: Collection[str],
+    *,
+    of_conditions: bool = False,
+    floats_in_memory: bool = True,
+) -> list[tuple[str, int]]:
     """The registers, or the place in memory, to which an instruction writes a whole number or a
     mask that depends on input values, and their sizes in bytes.
 
     `state` contains the registers that depend on data. A number that is only moved, or differs
-    whenever an operand does, and the result of a condition are not among them. Vector registers may
-    contain floats, which are not recorded there, but in memory and in general registers.
+    whenever an operand does, is not among them, and the result of a condition only if
+    `of_conditions`. Vector registers may contain floats, which are not recorded there, but in
+    general registers and, with `floats_in_memory`, in memory.
     """
     is_condition = effects.condition or effects.condition_for_nan
-    if effects.only_compares or is_condition or not one.operands:
+    if effects.only_compares or (is_condition and not of_conditions) or not one.operands:
         return []
     target = one.operands[-1].partition("{")[0]
     was_vector = not _is_vector(target) and any(map(_is_vector, one.operands[:-1]))
     if _MOVES.match(one.name) and not was_vector:
+        return []
+    if _MOVES_FLOAT.match(one.name) and not floats_in_memory:
         return []
     if len(effects.reads) + len(effects.loads) < 2 and (
         _KEEPS_DIFFERENCES.match(one.name)

@@ -18,7 +18,7 @@ _VECTORS = {"x": 16, "y": 32, "z": 64}
 _WIDEST = 64
 _EXTENDS = re.compile(r"mov[sz]([bwl])[wlq]")
 _WHOLE = re.compile(
-    r"(?:mov|add|sub|cmp|test|and|or|xor|imul|inc|dec|neg|not|sh[lr]|sa[lr])([bwlq])"
+    r"(?:mov|add|sub|cmp|test|and|or|xor|i?mul|i?div|inc|dec|neg|not|sh[lr]|sa[lr])([bwlq])"
 )
 _MOVED = re.compile(r"v?mov([dq])")
 _SCALAR = re.compile(r"v?(?:mov|add|sub|mul|div|min|max|sqrt|u?comi|fn?m(?:add|sub)\d{3})(s[sd])")

@@ -27,6 +27,8 @@ class Surroundings:
         known: variables that contain no data.
         remembers: whether what a call leaves in static variables counts as data in later calls.
         only_own_lines: whether conditions count only if they have a line of the kernel's source.
+            Of all others, the results are recorded like whole numbers.
+        floats_in_memory: whether floats that are written to memory are recorded like whole numbers.
     """
 
     entries: re.Pattern[str]
@@ -37,6 +39,7 @@ class Surroundings:
     known: re.Pattern[str] = _NOTHING
     remembers: bool = False
     only_own_lines: bool = False
+    floats_in_memory: bool = True
 
 
 OF_C = Surroundings(

@@ -51,10 +51,19 @@ def compared(runs: Sequence[tuple[Case, Run]], ran: RunResult) -> list[Check] | 
     return checks
 
 
-def alike(runs: Sequence[tuple[Case, Run]]) -> list[Run]:
-    """A run for the inputs of each distribution. The order of threads, the blocks, and the contents
-    of memory that was never written are the same in all of them.
+def alike(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
+    """A run for each case, in a random order of threads, in which a lock is sometimes taken. The
+    blocks, and the contents of memory that was never written, are the same in all of them.
     """
+    found = []
+    for case, run in turns(cases, share, orders=1):
+        seed = case.seed if share == 1 else cases[0].seed
+        found.append((case, replace(run, order=ORDERS[2], seed=seed, old=OLD_BYTES[0])))
+    return found
+
+
+def of_each_distribution(runs: Sequence[tuple[Case, Run]]) -> list[Run]:
+    """The first run, and a run for the inputs of each distribution in the same order of threads."""
     chosen = {case.check.distribution: run for case, run in reversed(runs)}
     first = runs[0][1]
-    return [replace(first, initial=run.initial, fill=0) for run in chosen.values()]
+    return [first, *(replace(run, seed=first.seed, fill=0) for run in chosen.values())]

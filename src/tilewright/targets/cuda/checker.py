@@ -71,7 +71,7 @@ class CudaChecker:
         for number in (-(-once // _FIRST_PART), once, MORE_TURNS * once):
             chosen = evaluation.cases.compared(max(once, number))[:number]
             cases = [evaluation.cases[n] for n in chosen]
-            done, runs = len(runs), case_runs.turns(cases, evaluation.share, orders=1)
+            done, runs = len(runs), case_runs.alike(cases, evaluation.share)
             if len(runs) == done:
                 continue
             ran = evaluation.recorded(source, [run for _, run in runs[done:]])
@@ -81,7 +81,7 @@ class CudaChecker:
                 return failed if failed.kind == "wrong_result" else unexamined(failed.log)
             if evaluation.tested(source, all_reached=len(runs) < once):
                 return None
-        still = evaluation.still_untested(source, case_runs.alike(runs))
+        still = evaluation.still_untested(source, case_runs.of_each_distribution(runs))
         if isinstance(still, Failed):
             return unexamined(still.log)
         return refusal(still, len(runs), evaluation.language) if still else None

@@ -16,19 +16,24 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.core.records import Failed
 from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.facts import Site
-from tilewright.native.conditions.finding import found_in, loads_of
+from tilewright.native.conditions.finding import computed_without, found_in, loads_of, numbers_of
 from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import Surroundings
 from tilewright.parts.languages import CUDA
-from tilewright.parts.untested_conditions import Untested, refusal
+from tilewright.parts.machine_code.post_dominance import TooLargeError
+from tilewright.parts.untested_conditions import Untested, refusal, unexamined
 from tilewright.targets.cuda.cpu_program import CpuCompiler
 from tilewright.targets.cuda.emulation import Condition
 
 _BEGINS, _SIZE = "tw_begin_records", "tw_records_size"
+_ROW = 24
+"""Bytes of one number in the file of records: the run, the place, and the number."""
 AROUND = Surroundings(
     entries=re.compile("tw_call"),
     launchers=re.compile(r"tw_launch|_ZZN2tw6launch\w+"),
@@ -37,6 +42,7 @@ AROUND = Surroundings(
     keep_memory=re.compile(r"tw_(?!copy)\w+|(?!mem|sincos|frexp|modf|remquo)[a-z]+\d*[a-z]?"),
     known=re.compile(r"(?:thread|block)Idx|(?:block|grid)Dim"),
     only_own_lines=True,
+    floats_in_memory=False,
 )
 """A kernel in CUDA C++, which the emulator calls. Functions that begin with tw_ are the emulator's
 (`runtime.h`), and the others are those of the C library.
@@ -50,19 +56,50 @@ class ConditionProgram:
     binary: bytes
     listing: Listing
     sites: Sequence[Site]
+    lines: Sequence[int | None]
     recorder: Recorder
 
-    def conditions(self, records: bytes) -> tuple[Condition, ...] | None:
-        """The conditions with their results; None if the kernel has changed the records."""
-        if len(records) != self.recorder.size:
-            return None
-        results = self.recorder.results(records)
-        if results is None:
-            return None
-        return tuple(
-            Condition(str(n), site.instruction.line, *result, site.value is not None)
-            for n, (site, result) in enumerate(zip(self.sites, results, strict=True))
+    def conditions(self, records: bytes, runs: int) -> list[list[Condition]] | None:
+        """The conditions with their results in each run; None if the kernel has changed the
+        records."""
+        found = []
+        for own in self._of_runs(records, runs):
+            results = self.recorder.results(own)
+            if results is None:
+                return None
+            each = zip(results, self.recorder.firsts(own), self.recorder.hashes(own), strict=True)
+            found.append([self._condition(n, *seen) for n, seen in enumerate(each)])
+        return found
+
+    def _condition(
+        self, number: int, result: tuple[bool, bool], first: int, sequence: int
+    ) -> Condition:
+        site = self.sites[number]
+        is_number, is_sequence = site.value is not None, site.value is None or site.is_result
+        return Condition(
+            str(number),
+            self.lines[number],
+            *result,
+            first=first if is_number and result[0] else None,
+            is_number=is_number,
+            sequences=(sequence,) if is_sequence else None,
         )
+
+    def hashes(self, records: bytes, runs: int) -> list[list[int]] | None:
+        """For each run, a hash of the values of each load; None as for `conditions`."""
+        found = self._of_runs(records, runs)
+        if any(self.recorder.results(own) is None for own in found):
+            return None
+        return [self.recorder.hashes(own) for own in found]
+
+    def _of_runs(self, records: bytes, runs: int) -> list[bytes]:
+        """The whole records of each run."""
+        rows = np.frombuffer(records[: len(records) // _ROW * _ROW], np.uint64).reshape(-1, 3)
+        found = np.zeros((runs, self.recorder.size // 8), np.uint64)
+        inside = (rows[:, 0] < runs) & (rows[:, 1] < found.shape[1])
+        run, place, value = rows[inside].T
+        found[run, place] = value
+        return [own.tobytes() for own in found]
 
 
 def recording_program(
@@ -78,9 +115,13 @@ def recording_program(
     if found.jumps:
         jumps = [Untested(site.instruction.line, is_jump=True) for site in found.jumps]
         return refusal(jumps, 0, CUDA)
-    if not found.sites:
+    try:
+        sites = (*found.sites, *numbers_of(found.listing, AROUND))
+    except TooLargeError:
+        return unexamined("it has more code than can be examined.")
+    if not sites:
         return None
-    return _recording(compiler, found.listing, found.sites, timeout_s)
+    return _recording(compiler, found.listing, sites, timeout_s)
 
 
 def loads_program(
@@ -91,20 +132,46 @@ def loads_program(
     return _recording(compiler, listing, loads_of(listing, AROUND), timeout_s)
 
 
-def on_data(program: ConditionProgram, known_loads: Collection[int]) -> set[str]:
-    """The places of the conditions that depend on input values, although the loads in these lines
-    of the listing do not."""
-    sites = Analysis(program.listing, AROUND, known_loads).run()
-    lines = {site.instruction.at for site in sites}
-    return {str(n) for n, site in enumerate(program.sites) if site.instruction.at in lines}
+def untested(
+    program: ConditionProgram, conditions: Collection[Condition], known_loads: Collection[int]
+) -> list[Condition]:
+    """The untested ones of a program's conditions that depend on input values, although the loads
+    in these lines of the listing do not.
+
+    A variable that is set under a condition depends on input values too, but its sequence of values
+    may be the same in all calls."""
+    on_data = {site.instruction.at for site in Analysis(program.listing, AROUND, known_loads).run()}
+    computed = computed_without(program.listing, known_loads, around=AROUND)
+    found = []
+    for one in conditions:
+        site = program.sites[int(one.place)]
+        alone = computed if site.is_result else on_data
+        if (one.is_alone and site.instruction.at in alone) or (
+            one.is_alike and site.instruction.at in computed
+        ):
+            found.append(one)
+    return found
 
 
 def _recording(
     compiler: CpuCompiler, listing: Listing, sites: Sequence[Site], timeout_s: float
 ) -> ConditionProgram | Failed:
-    recorder = Recorder.of(len(sites))
+    recorder = Recorder.of(len(sites), [n for n, site in enumerate(sites) if site.is_result])
+    own = _own_lines(listing)
+    lines = [own[site.instruction.at] for site in sites]
     text = recorder.of_program(listing, sites, _BEGINS, _SIZE)
     binary = compiler.assembled(text, timeout_s)
     if isinstance(binary, Failed):
         return binary
-    return ConditionProgram(binary, listing, sites, recorder)
+    return ConditionProgram(binary, listing, sites, lines, recorder)
+
+
+def _own_lines(listing: Listing) -> dict[int, int | None]:
+    """By line of the listing, the line of the kernel's source; for the emulator's own code, that of
+    the code before it."""
+    lines = dict[int, int | None]()
+    for function in listing.functions.values():
+        last = next((one.line for one in function.code if one.line), None)
+        for one in function.code:
+            last = lines[one.at] = one.line or last
+    return lines

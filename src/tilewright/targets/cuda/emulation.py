@@ -12,6 +12,7 @@ import numpy as np
 from tilewright.core.records import Argument, Failed
 from tilewright.parts.debug_lines import line_or_call
 from tilewright.parts.inputs import Array, bytes_of
+from tilewright.parts.untested_conditions import is_same_in_all
 from tilewright.sandbox import Limits, Sandbox, open_folder, read_output
 from tilewright.targets.cuda.faults import failed_by, unset_by
 from tilewright.targets.cuda.variables import variable_at
@@ -75,8 +76,9 @@ class Part:
 class Condition(NamedTuple):
     """A condition on loaded values: its place in the kernel, its line, and which results it had.
 
-    Of a number that is computed without a condition, `was_false` says whether there was one, and
-    `was_true` whether there was a different one.
+    Of a number that is computed without a condition, `was_false` says whether there was one,
+    `was_true` whether there was a different one, and `first` is the first one. `sequences` are
+    hashes, one for each call, of all results in their order; None if they are not recorded.
     """
 
     place: str
@@ -84,6 +86,37 @@ class Condition(NamedTuple):
     was_false: bool
     was_true: bool
     is_number: bool = False
+    first: int | None = None
+    sequences: tuple[int, ...] | None = None
+
+    def with_more(self, later: Condition) -> Condition:
+        """The same condition with the results that it had in later calls."""
+        differs = None not in (self.first, later.first) and self.first != later.first
+        sequences = None
+        if self.sequences is not None and later.sequences is not None:
+            sequences = self.sequences + later.sequences
+        return self._replace(
+            was_false=self.was_false or later.was_false,
+            was_true=self.was_true or later.was_true or differs,
+            first=later.first if self.first is None else self.first,
+            sequences=sequences,
+        )
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it had the same result whenever it was reached."""
+        return self.was_false != self.was_true
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether it had the same results in the same order in all calls."""
+        return is_same_in_all(self.sequences or ())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether further calls cannot show that it is untested."""
+        differs = self.sequences is None or len(set(self.sequences)) > 1
+        return differs and self.was_false and self.was_true
 
 
 @dataclass(frozen=True, slots=True)

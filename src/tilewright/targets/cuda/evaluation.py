@@ -17,8 +17,8 @@ from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.condition_program import (
     ConditionProgram,
     loads_program,
-    on_data,
     recording_program,
+    untested,
 )
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler
 from tilewright.targets.cuda.emulation import (
@@ -160,16 +160,20 @@ class CudaEvaluation:
         return self._recordings[source]
 
     def recorded(self, source: str, runs: Sequence[Run]) -> RunResult:
-        """The results of runs that record the results of the kernel's conditions."""
+        """The results of runs that record the results of the kernel's conditions. The first of them
+        is executed twice, because a kernel may still set up something in its first call, which is
+        not recorded."""
         program = self.recording(source)
         assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
-        found = self.ran(program.binary, runs)
+        found = self.ran(program.binary, [runs[0], *runs])
+        found = replace(found, outputs=found.outputs[1:])
         if found.failed is not None:
             return found
-        conditions = program.conditions(found.records)
+        conditions = program.conditions(found.records, 1 + len(runs))
         if conditions is None:
             return replace(found, failed=CHANGED_ANSWERS)
-        self.remember(source, conditions)
+        for of_run in conditions[1:]:
+            self.remember(source, of_run)
         return found
 
     def remember(self, source: str, conditions: Sequence[Condition]) -> None:
@@ -178,47 +182,46 @@ class CudaEvaluation:
             del self.conditions[known]
         seen = self.conditions.setdefault(source, {})
         for one in conditions:
-            old = seen.get(one.place, one)
-            no, yes = old.was_false or one.was_false, old.was_true or one.was_true
-            seen[one.place] = one._replace(was_false=no, was_true=yes)
+            old = seen.get(one.place)
+            seen[one.place] = one if old is None else old.with_more(one)
 
     def untested(self, source: str) -> tuple[Untested, ...]:
-        """The conditions on input values that had the same result in all runs so far."""
+        """The conditions on input values that had the same result in all runs so far, or the same
+        results in the same order."""
         seen = self.conditions.get(source, {}).values()
         return tuple(
             Untested(c.line, is_jump=False, is_number=c.is_number)
             for c in seen
-            if c.was_false != c.was_true
+            if c.is_alone or c.is_alike
         )
 
     def tested(self, source: str, all_reached: bool) -> bool:
-        """Whether each condition on input values that was reached had both results so far. With
+        """Whether no condition on input values that was reached is untested so far. With
         `all_reached`, each of them must have been reached."""
-        seen = self.conditions.get(source, {}).values()
-        return all(c.was_false == c.was_true and (c.was_true or not all_reached) for c in seen)
+        if all_reached:
+            return all(c.is_settled for c in self.conditions.get(source, {}).values())
+        return not self.untested(source)
 
     def still_untested(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...] | Failed:
         """The untested conditions that depend on input values even if an instruction that reads the
-        same in all these runs reads none. The runs differ in their inputs only."""
+        same in all these runs, except for the first one, reads none. The runs differ in their
+        inputs only."""
         program = self.recording(source)
         assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
         loads = loads_program(self.cpu_compiler, program, self._compile_s)
         if isinstance(loads, Failed):
             return loads
-        hashes = []
-        for run in runs:
-            ran = self.ran(loads.binary, [run])
-            if ran.failed is not None or len(ran.records) != loads.recorder.size:
-                return ran.failed or CHANGED_ANSWERS
-            hashes.append(loads.recorder.hashes(ran.records))
+        ran = self.ran(loads.binary, runs)
+        hashes = loads.hashes(ran.records, len(runs))
+        if ran.failed is not None or hashes is None:
+            return ran.failed or CHANGED_ANSWERS
         known = {
             site.instruction.at
-            for site, read in zip(loads.sites, zip(*hashes, strict=True), strict=True)
+            for site, read in zip(loads.sites, zip(*hashes[1:], strict=True), strict=True)
             if len(set(read)) == 1
         }
-        places = on_data(program, known)
-        seen = self.conditions[source]
-        self.conditions[source] = {place: seen[place] for place in seen if place in places}
+        found = untested(program, self.conditions[source].values(), known)
+        self.conditions[source] = {one.place: one for one in found}
         return self.untested(source)
 
     def refused_part(self) -> Failed | None:

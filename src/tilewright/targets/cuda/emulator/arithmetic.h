@@ -27,8 +27,19 @@ inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
 
 namespace tw {
+/* A whole number that is there when it is used, as the recording of conditions needs it (condition_program.py): the
+   compiler must not let a kernel's conditions take part in how the number is computed. */
+template <class T> inline T recorded(T number) {
+  asm("" : "+r"(number));
+  return number;
+}
+/* One of two whole numbers without a branch, so that a choice by input values is recorded as a number. */
+template <class T> inline T chosen(bool first, T a, T b) { return b ^ ((a ^ b) & -(T)recorded((int)first)); }
 /* A number that differs from `exact` by 1 to `most` ulp. The sign stays. */
 inline float within_ulps(float exact, double most) {
+#ifndef __SANITIZE_THREAD__ /* the other program */
+  return exact;
+#endif
   unsigned at = bits<unsigned>(exact), exponent = at >> 23 & 0xff;
   bool few_digits = !(at & 0xff);
   if (few_digits || exponent == 0 || exponent == 0xff || !tw_is_large()) return exact;
@@ -109,8 +120,8 @@ inline void sincospif(float x, float *sine, float *cosine) { *sine = sinpif(x), 
 namespace tw {
 template <class To, class From> inline To whole(From x) {
   constexpr To least = std::is_signed<To>::value ? To(1) << (8 * sizeof(To) - 1) : 0, most = To(~least);
-  if (x != x) return 0;
-  return x <= (From)least ? least : x >= (From)most ? most : (To)x;
+  To found = x != x ? To(0) : x <= (From)least ? least : x >= (From)most ? most : (To)x;
+  return recorded(found);
 }
 }  // namespace tw
 inline int __float_as_int(float x) { return tw::bits<int>(x); }
@@ -192,8 +203,8 @@ TW_OF_BYTES(__vmaxu4, uint8_t, 4, 8, a < b ? b : a)
 TW_OF_BYTES(__vmins4, int8_t, 4, 8, b < a ? b : a)
 TW_OF_BYTES(__vminu4, uint8_t, 4, 8, b < a ? b : a)
 TW_OF_BYTES(__vabsdiffu4, uint8_t, 4, 8, a < b ? b - a : a - b)
-TW_OF_BYTES(__vcmpeq4, uint8_t, 4, 8, a == b ? 255 : 0)
-TW_OF_BYTES(__vcmpgtu4, uint8_t, 4, 8, a > b ? 255 : 0)
+TW_OF_BYTES(__vcmpeq4, uint8_t, 4, 8, tw::chosen(a == b, 255, 0))
+TW_OF_BYTES(__vcmpgtu4, uint8_t, 4, 8, tw::chosen(a > b, 255, 0))
 TW_OF_BYTES(__vadd2, uint16_t, 2, 16, a + b)
 TW_OF_BYTES(__vsub2, uint16_t, 2, 16, a - b)
 TW_OF_BYTES(__vmaxs2, int16_t, 2, 16, a < b ? b : a)

@@ -86,6 +86,8 @@ inline void launch(const char *name, const void *function, int line, configured 
 }
 }  // namespace tw
 
+#include "arithmetic.h"
+
 /* ---- vector types ---- */
 
 #define TW_VECTOR3(T, name)                                                                            \
@@ -202,13 +204,13 @@ TW_ATOMIC(atomicMax, false, old < value ? value : old)
 TW_ATOMIC(atomicAnd, false, old & value)
 TW_ATOMIC(atomicOr, false, old | value)
 TW_ATOMIC(atomicXor, false, old ^ value)
-TW_ATOMIC(atomicInc, false, old >= value ? 0 : old + 1)
-TW_ATOMIC(atomicDec, false, old == 0 || old > value ? value : old - 1)
+TW_ATOMIC(atomicInc, false, tw::chosen(old < value, T(old + 1), T(0)))
+TW_ATOMIC(atomicDec, false, tw::chosen((old == 0) | (old > value), T(value), T(old - 1)))
 #undef TW_ATOMIC
 TW_AT_ONCE atomicCAS(T *at, tw::same_t<T> compare, tw::same_t<T> value, int line = __builtin_LINE()) {
   tw_atomic(at, sizeof *at, true, line);
   T old = *at;
-  if (old == compare) *at = value;
+  *at = tw::chosen(old == compare, value, old);
   return old;
 }
 /* Each part of a vector is changed at once, the whole is not. */
@@ -254,5 +256,4 @@ __forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t 
 inline void __builtin_assume_(bool) {}
 #define __builtin_assume(condition) __builtin_assume_(condition)
 
-#include "arithmetic.h"
 #include "launcher.h"
