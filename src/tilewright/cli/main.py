@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
 
@@ -84,6 +85,7 @@ _PLAIN = (
 )
 """Messages of the command-line library, with plainer ones."""
 _SURPLUS = re.compile(r"^Got unexpected extra argument\(s\) \((.*)\)$", re.DOTALL)
+_OPTION = re.compile(r"-[a-z]|--[a-z-]+")
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """System errors for names that are too long, and for links that refer to one another."""
@@ -239,8 +241,13 @@ def _help_of(error: TyperException) -> str:
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """Raise `InputError` for an argument that is not valid text."""
-    for argument in arguments:
+    """Raise `InputError` for an argument that is not valid text, and for an empty option."""
+    for before, argument in pairwise(("", *arguments)):
+        option = argument[:-1] if argument.endswith("=") else "" if argument else before
+        if _OPTION.fullmatch(option):
+            raise InputError(
+                f"the text after {option} is empty. Give a value, or leave out the option."
+            )
         try:
             argument.encode()
         except UnicodeEncodeError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.cli.options import as_started
 from tilewright.core.records import Failed, Measured
-from tilewright.core.text import listed
+from tilewright.core.text import counted, listed
 from tilewright.proposers.llm.models import is_model_name
 from tilewright.report.text import duration, number, words
 from tilewright.search.summary import unconfirmed_words
@@ -54,7 +54,7 @@ def _unfinished(summary: Summary) -> Iterator[str]:
 def _untried(summary: Summary, history: History) -> Iterator[str]:
     if len(history) > 1 or (summary.status != "finished" and not summary.is_out_of_time):
         return
-    if "evaluations" in summary.stop_reason:
+    if "evaluation" in summary.stop_reason:
         yield (
             "The budget allows only the evaluation of the starting kernel. Give a larger --budget, "
             'such as "20 evaluations".'
@@ -92,7 +92,7 @@ def _not_understood(summary: Summary) -> Iterator[str]:
     if summary.left_alone:
         yield (
             "The built-in rewriter does not understand "
-            f"{_counted(len(summary.left_alone), 'part')} of the starting kernel, listed below. "
+            f"{counted(len(summary.left_alone), 'part')} of the starting kernel, listed below. "
             "Write plain loops there, or add a language model with --proposer."
         )
 
@@ -104,9 +104,9 @@ def _failed(history: History) -> Iterator[str]:
         if isinstance(t.outcome, Failed) and t.outcome.kind not in (_STOPPED_EARLY, "unconfirmed")
     )
     if kinds:
-        counted = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
+        failures = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
         yield (
-            f"Candidates failed ({counted}). `tilewright runs show latest --trials` lists them. "
+            f"Candidates failed ({failures}). `tilewright runs show latest --trials` lists them. "
             "With --repairs 2 a language model may correct its failed kernels twice."
         )
 
@@ -118,7 +118,7 @@ def _slower(history: History) -> Iterator[str]:
     )
     if slower:
         yield (
-            f"{_counted(slower, 'candidate')} computed correct results but {_was(slower)} no "
+            f"{counted(slower, 'candidate')} computed correct results but {_was(slower)} no "
             "faster than the starting kernel. Try a larger --budget, another --seed or a larger "
             "--beam."
         )
@@ -151,10 +151,6 @@ def _at_bound(history: History) -> Iterator[str]:
 
 def _candidates(history: History) -> Iterator[Trial]:
     return (trial for trial in history if trial.index > 0)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def _was(count: int) -> str:

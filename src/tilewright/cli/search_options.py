@@ -252,6 +252,7 @@ def make_settings(
         input_seed=input_seed,
     )
     _require_a_limit_in_use(budget, settings)
+    _require_a_share_in_use(settings)
     return settings
 
 
@@ -268,6 +269,24 @@ def _require_a_limit_in_use(text: str | None, settings: Settings) -> None:
             f"--budget {text!r} limits only language models, but none takes part in this search. "
             'Give a time or a number of evaluations, such as "10 min", or name a model with '
             "--proposer."
+        )
+
+
+def _require_a_share_in_use(settings: Settings) -> None:
+    """Refuse --share if no author of the search uses it."""
+    from tilewright.agents.names import is_agent_name
+    from tilewright.proposers.llm.models import is_model_name
+
+    models = any(map(is_model_name, settings.proposers)) and settings.turns > 1
+    if (
+        settings.share is not None
+        and not models
+        and not any(map(is_agent_name, settings.proposers))
+    ):
+        raise ConfigurationError(
+            f"--share {settings.share} limits only language models with --turns and agents, but "
+            "neither takes part in this search. Leave it out, or name a model with --proposer and "
+            "give --turns."
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilewright.core.text import counted
+
 
 def time_is_spent(wall_s: float) -> str:
     """The reason why a run with this time limit ended, if it has used its time."""
@@ -50,15 +52,15 @@ class Budget:
     def exhausted(self, spent: Spent) -> str | None:
         """The reason why nothing more may be used, or None."""
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
-            return f"the budget of {self.evaluations} evaluations is spent"
+            return f"the budget of {counted(self.evaluations, 'evaluation')} is spent"
         if self.wall_s is not None and spent.wall_s >= self.wall_s:
             return time_is_spent(self.wall_s)
         if self.usd is not None and spent.usd >= self.usd:
             return f"the budget of {self.usd:g} USD is spent"
         if self.tokens is not None and spent.tokens >= self.tokens:
-            return f"the budget of {self.tokens} tokens is spent"
+            return f"the budget of {counted(self.tokens, 'token')} is spent"
         if self.calls is not None and spent.calls >= self.calls:
-            return f"the budget of {self.calls} calls to models is spent"
+            return f"the budget of {counted(self.calls, 'call')} to models is spent"
         return None
 
     def evaluations_left(self, spent: Spent) -> int | None:

@@ -7,7 +7,7 @@ import re
 
 from tilewright.core.budget import Budget
 from tilewright.core.errors import InputError
-from tilewright.core.text import shortened
+from tilewright.core.text import counted, shortened
 
 _UNITS: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("wall_s", 1.0)),
@@ -37,10 +37,10 @@ def parse_budget(text: str) -> Budget:
     limits: dict[str, float] = {}
     for part in text.lower().split(","):
         amount, kind = _read_part(part.strip(), text)
-        counted = kind in ("evaluations", "tokens", "calls")
-        if kind in limits or (counted and amount != int(amount)):
+        is_counted = kind in ("evaluations", "tokens", "calls")
+        if kind in limits or (is_counted and amount != int(amount)):
             raise _unusable(text)
-        limits[kind] = int(amount) if counted else amount
+        limits[kind] = int(amount) if is_counted else amount
     return Budget(**limits)  # type: ignore[arg-type]
 
 
@@ -52,11 +52,11 @@ def describe_budget(budget: Budget) -> str:
     if budget.wall_s is not None:
         parts.append(f"{_plain(budget.wall_s)} s")
     if budget.evaluations is not None:
-        parts.append(f"{budget.evaluations} evaluations")
+        parts.append(counted(budget.evaluations, "evaluation"))
     if budget.tokens is not None:
-        parts.append(f"{budget.tokens} tokens")
+        parts.append(counted(budget.tokens, "token"))
     if budget.calls is not None:
-        parts.append(f"{budget.calls} calls")
+        parts.append(counted(budget.calls, "call"))
     return ", ".join(parts)
 
 

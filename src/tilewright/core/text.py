@@ -41,6 +41,11 @@ MOST_SHOWN = 100
 """Maximum number of characters of a value in a message."""
 
 
+def counted(count: int, what: str) -> str:
+    """A number of things in words, such as "1 call" or "2 calls"."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def shortened(value: object) -> str:
     """A value from a file or a user as a message shows it: like `repr`, but of bounded length."""
     if isinstance(value, str):

@@ -47,6 +47,11 @@ def test_optimize_prints_the_result_and_writes_json_and_report(
     assert "<!doctype html>" in Path("a.html").read_text()
 
 
+def test_a_budget_of_one_evaluation_is_told_in_words(world: World, cli: Cli) -> None:
+    said = " ".join(cli("optimize", "toy:digits", "--budget", "1 evaluations").out.split())
+    assert "the budget of 1 evaluation is spent" in said
+
+
 def test_failed_steps_of_proposers_are_told_at_the_end(world: World, cli: Cli) -> None:
     run_id = json.loads(_written(cli(*OPTIMIZE, "--json", "a.json")))["run"]
     assert "of a proposer failed" not in cli("runs", "show", run_id).out
@@ -118,6 +123,10 @@ def test_an_unwritable_output_is_refused_before_anything_is_spent(world: World, 
         (("best", "latest"), "no runs of tilewright"),
         (("runs", "resume", "latest"), "no runs of tilewright"),
         (("optimize", "toy:digits", "--project", "/proc/self/x"), "cannot be created"),
+        (("optimize", "toy:digits", "--host", ""), "the text after --host is empty"),
+        (("optimize", "toy:digits", "--output="), "the text after --output is empty"),
+        (("best", "latest", "-o", ""), "the text after -o is empty"),
+        (("optimize", "toy:digits", "--share", "3"), "but neither takes part"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(

@@ -171,7 +171,7 @@ def test_a_kernel_at_its_bound_needs_no_other_reason() -> None:
 
 
 def test_a_budget_of_one_evaluation_is_not_called_too_short() -> None:
-    run = replace(run_record(), stop_reason="the budget of 1 evaluations is spent")
+    run = replace(run_record(), stop_reason="the budget of 1 evaluation is spent")
     history = History([TRIALS[0]])
     told = " ".join(shown(summarize(run, history), history).split())
     assert "allows only the evaluation of the starting kernel" in told

@@ -17,6 +17,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import Checkpoint, More, OnOutcome
+from tilewright.core.text import counted
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import (
     Evaluated,
@@ -168,7 +169,7 @@ def test_the_budget_of_evaluations_is_spent_exactly() -> None:
         world = World(Settings(seed=1, max_evaluations=limit))
         _, reason = world.search()
         assert world.trials == full.trials[:limit]
-        assert reason == f"the budget of {limit} evaluations is spent"
+        assert reason == f"the budget of {counted(limit, 'evaluation')} is spent"
     assert len(World(Settings(seed=1, max_evaluations=10**6)).search()[0]) == len(full.trials)
 
 

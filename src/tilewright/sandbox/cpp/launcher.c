@@ -45,7 +45,7 @@ static _Noreturn void fail(const char *step, int error) {
   _exit(written == size ? NOT_EXECUTED : NOT_EXECUTED + 1);
 }
 
-// Read a decimal number that ends with `end`, and move `text` behind it. Returns 0 or -1.
+// Read a decimal number that ends with `end`, and move `text` to the character after it. Returns 0 or -1.
 static int number(char **text, char end, unsigned long long *value) {
   if (**text < '0' || **text > '9') return -1;  // strtoull would accept spaces and signs
   char *rest;

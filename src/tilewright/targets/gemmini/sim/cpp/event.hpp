@@ -22,7 +22,7 @@ struct Event {
   u64 rs1 = 0;
   u64 rs2 = 0;
   u64 pc = 0;
-  u32 open_orders = 0;  // DRAM accesses of this event that nothing orders behind an earlier one
+  u32 open_orders = 0;  // DRAM accesses of this event that nothing orders after an earlier one
 };
 
 }  // namespace cosim

@@ -145,8 +145,8 @@ void Memory::require_written(const Region& region, u64 address, u64 size, Access
               static_cast<unsigned long long>(address), region.name.c_str());
 }
 
-// Everything behind a move-out to the same bytes, but another move-out; and a write behind a
-// move-in.
+// The pairs that need an order: a move-out and any later access to the same bytes, except another
+// move-out; and a move-in and a later write.
 void Memory::check_order(const Region& region, u64 address, u64 size, u64 pc, Accessor accessor) {
   if (ordering_ == Ordering::ignore) return;
   OpenOrder order;

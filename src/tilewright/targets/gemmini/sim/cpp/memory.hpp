@@ -73,7 +73,7 @@ class Memory {
   // Orders all accelerator moves so far before everything that follows.
   void fence();
 
-  // Accesses that nothing orders behind an earlier one, as they were made; taken by the timing model.
+  // Accesses that nothing orders after an earlier one, as they were made; taken by the timing model.
   std::deque<OpenOrder>& open_orders() { return open_orders_; }
   u64 open_orders_made() const { return open_orders_made_; }
   const StoreLog& store_log() const { return store_log_; }

@@ -10,7 +10,7 @@
 
 namespace cosim {
 
-// What to do about an access that no fence orders behind an earlier one to the same bytes.
+// What to do about an access that no fence orders after an earlier one to the same bytes.
 enum class Ordering {
   refuse,  // throw a Fault at once
   record,  // leave it to the timing model, which knows whether it was raced

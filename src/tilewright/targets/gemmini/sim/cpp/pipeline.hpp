@@ -1,6 +1,6 @@
 // How many cycles Rocket's in-order pipeline takes for each instruction, apart from waiting for
 // memory and for the accelerator: fetch and branch prediction, operands that are not ready,
-// the multiplier and divider, and loads behind pending stores.
+// the multiplier and divider, and loads that follow pending stores.
 #pragma once
 
 #include <optional>

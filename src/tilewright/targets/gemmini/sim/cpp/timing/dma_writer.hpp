@@ -68,7 +68,7 @@ class DmaWriter {
 
   Fifo<RowStore> reads_;   // to be read
   Fifo<RowStore> read_;    // read, on their way to scaling
-  Fifo<RowStore> scaled_;  // in the scaling pipeline and behind it
+  Fifo<RowStore> scaled_;  // in the scaling pipeline and after it
   Cycle bus_free_ = 0;
   Cycle waited_ = 0;  // when a row last waited for its bank
   std::vector<Cycle> answers_;  // when writes in flight are answered, sorted

@@ -21,7 +21,7 @@ bool LoopUnroller::take(const TimedCommand& command) {
   Flight& oldest = loops_[head_];
   Flight& free = oldest.loop ? other(oldest) : oldest;
   if (free.loop) return false;
-  // The two unrollers lie behind each other: one waits until the other is done.
+  // The two unrollers work in series: one waits until the other is done.
   if (oldest.loop && oldest.loop->is_convolution() != is_convolution(command.funct)) return false;
   clock_.changed = true;
   free.loop = registers_.take(command.funct, command.rs1, command.rs2);

@@ -60,7 +60,7 @@ void MemoryOrder::require_landed(const OpenOrder& order) const {
   throw fault;
 }
 
-// What the read gets, where that differs from what is stored behind its back.
+// The data that the read gets, if they differ from those that other commands have stored since.
 std::string MemoryOrder::stale_data(const OpenOrder& order) const {
   const Region* region = memory_.find(order.address, order.bytes);
   const u8* now = region->bytes.data() + (order.address - region->base);

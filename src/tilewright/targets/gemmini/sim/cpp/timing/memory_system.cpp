@@ -45,7 +45,7 @@ MemorySystem::MemorySystem(const Config& config)
 }
 
 // Every request, hits included, needs a handler. A request to a set that has one waits for it; any
-// other takes a free one, and while there is none it blocks all behind it.
+// other takes a free one, and while there is none it blocks all later requests.
 MemoryAnswer MemorySystem::access(const MemoryRequest& request, Cycle time) {
   const u64 number = request.address >> line_shift_;
   const Cycle beats = static_cast<Cycle>((request.bytes + config_.dma_bus_bytes - 1) >> bus_shift_);
