@@ -15,6 +15,7 @@ from tilewright.native.machine import off_measuring_cores
 from tilewright.native.process import KernelProcess
 from tilewright.parts.case import Case
 from tilewright.parts.kernel_parameters import named_parameters
+from tilewright.parts.untested_conditions import accepted_because_of_start
 
 OVERWRITTEN_STACK = 1 << 18
 """Number of bytes of the stack that are overwritten before each call that is only checked. Before a
@@ -80,9 +81,7 @@ class NativeChecker:
         if failed.kind == "wrong_result" or not self._start.allows(found):
             return failed
         has = "could not be examined" if self._start.failed else "has an untested condition"
-        self._left_out[artifact.source] = (
-            f"Not refused, because the starting kernel {has}, too: {failed.log}"
-        )
+        self._left_out[artifact.source] = accepted_because_of_start(failed.log, has)
         return None
 
     @cached_property

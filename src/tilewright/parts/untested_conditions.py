@@ -65,6 +65,13 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
     return Failed("check", UNTESTED, language.located(log, first.line), first.line)
 
 
+def accepted_because_of_start(
+    log: str, start: str = "has an untested condition or cannot be examined"
+) -> str:
+    """The warning about a kernel that would have been refused with this log."""
+    return f"Not refused, because the starting kernel {start}, too: {log}"
+
+
 def unexamined(why: str, line: int | None = None) -> Failed:
     """The failure of a kernel that cannot be examined, for a reason that is a sentence."""
     log = f"the kernel could not be examined for conditions that its checks do not test: {why}"

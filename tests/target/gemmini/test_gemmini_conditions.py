@@ -240,9 +240,18 @@ def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
     """The kernel of the user shows which special cases are meant."""
     start = FLOAT % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
     opened = folder_of(tmp_path, start)
-    assert isinstance(outcome_of(opened, start), Measured)
-    other = start.replace("2 * X", "X[i][j] + X")
-    assert isinstance(outcome_of(opened, other), Measured)
+    itself = outcome_of(opened, start)
+    other = outcome_of(opened, start.replace("2 * X", "X[i][j] + X"))
+    honest = outcome_of(opened, FLOAT % "")
+    assert isinstance(itself, Measured)
+    assert isinstance(other, Measured)
+    assert isinstance(honest, Measured)
+    assert not itself.warnings
+    assert [text.partition(":")[0] for text in other.warnings] == [
+        "Not refused, because the starting kernel has an untested condition or cannot be examined, "
+        "too"
+    ]
+    assert not honest.warnings
 
 
 def test_numbers_that_are_never_nan_need_no_check(tmp_path: Path) -> None:

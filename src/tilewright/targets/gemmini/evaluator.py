@@ -169,6 +169,10 @@ class GemminiChecker:
         untested = self._examination.failure(artifact) if reads_data else None
         return untested or Verdict(tuple(checks))
 
+    def unchecked(self, artifact: Artifact) -> tuple[str, ...]:
+        """Why a condition that no check has tested is accepted."""
+        return self._examination.accepted(artifact)
+
     def _explained(self, artifact: Artifact, failed: Failed) -> Failed:
         arguments, types = self._cases.workload.arguments, self._simulator.instance.c_types
         return named_parameters(failed, artifact.source, arguments, C, types)

@@ -21,6 +21,7 @@ from tilewright.parts.untested_conditions import (
     MORE_TURNS,
     UNTESTED,
     Untested,
+    accepted_because_of_start,
     refusal,
     unexamined,
 )
@@ -52,15 +53,31 @@ class Examination:
         self._checks = checks
         self._start = start
         self._rolled = rolled
+        self._accepted: dict[str, str] = {}
 
     def failure(self, artifact: Artifact) -> Failed | None:
         """Why a kernel is refused whose core reads data, or None."""
         found = self._judged(artifact)
-        return None if found is None or self._start_fails else found
+        self._accepted.clear()  # only the last kernel is asked for
+        if found is None or not self._start_fails:
+            return found
+        if artifact != self._built_start:
+            self._accepted[artifact.digest] = accepted_because_of_start(found.log)
+        return None
+
+    def accepted(self, artifact: Artifact) -> tuple[str, ...]:
+        """Why the kernel that was examined last is not refused although it has an untested
+        condition."""
+        said = self._accepted.get(artifact.digest)
+        return (said,) if said else ()
+
+    @cached_property
+    def _built_start(self) -> Artifact | Failed:
+        return self._start()
 
     @cached_property
     def _start_fails(self) -> bool:
-        start = self._start()
+        start = self._built_start
         return isinstance(start, Failed) or self._judged(start) is not None
 
     def _judged(self, artifact: Artifact) -> Failed | None:
