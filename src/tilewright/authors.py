@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.agents.bench import Machine
 from tilewright.agents.hidden_files import hidden_from_agents
 from tilewright.agents.names import is_agent_name, parse_agent
-from tilewright.agents.proposer import AgentProposer
 from tilewright.core.config import Settings
 from tilewright.core.records import RunRecord
 from tilewright.core.roles import (
@@ -33,6 +31,9 @@ from tilewright.tools.copies import Copies
 from tilewright.tools.records import Fact
 from tilewright.tuner.parameters.searches import GuidedParameters
 from tilewright.verification import fresh_seed
+
+if TYPE_CHECKING:
+    from tilewright.agents.proposer import AgentProposer
 
 AGENT_SHARE = 16
 """Number of evaluations of one agent if the budget contains no number of evaluations."""
@@ -126,6 +127,10 @@ class Authors:
 
     def _agent(self, name: str, stack: ExitStack) -> AgentProposer:
         """The proposer that starts agents with this name, which end with the stack."""
+        # Not at the top, because only runs with agents need these modules, and asyncio with them.
+        from tilewright.agents.bench import Machine
+        from tilewright.agents.proposer import AgentProposer
+
         storage, run, task = self._storage, self._run, self._opened.task
         facts = [Fact(name, version, "this machine") for name, version in run.versions.items()]
         copies = Copies(task.baselines, self._opened.target.brief().language)

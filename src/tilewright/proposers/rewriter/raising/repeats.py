@@ -8,6 +8,7 @@ that form a new loop, or stays separate. (Nested loop recognition after A. Kette
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -69,6 +70,8 @@ class _Sequence:
     def __init__(self) -> None:
         self.terms: list[Term] = []
         self._hashes: list[int] = []
+        self._places: defaultdict[int, list[int]] = defaultdict(list)
+        """The positions of each hash, in increasing order."""
         self._due: dict[int, set[int]] = {}
         """For each position, the positions of present or former loops that a part which ends at
         this position would extend.
@@ -79,48 +82,58 @@ class _Sequence:
         self._add(term)
         while (found := self._shorter()) is not None:
             taken, loop = found
+            for own in self._hashes[-taken:]:
+                self._places[own].pop()
             del self.terms[-taken:], self._hashes[-taken:]
             place = len(self.terms)
             self._due.setdefault(place + len(loop.part), set()).add(place)
             self._add(loop)
 
     def _add(self, term: Term) -> None:
+        own = hash(term.shape)
+        self._places[own].append(len(self.terms))
         self.terms.append(term)
-        self._hashes.append(hash(term.shape))
+        self._hashes.append(own)
 
     def _shorter(self) -> tuple[int, Repeat] | None:
         """The number of last terms that form a loop, and this loop; None if they form no loop.
         Short bodies of a loop are tried before long ones."""
-        hashes, total = self._hashes, len(self._hashes)
-        last = hashes[-1]
-        before = hashes[-2 : -LONGEST - 2 : -1]
+        total = len(self._hashes)
         due = self._due.get(total - 1)
-        if not due and last not in before:
-            return None
-        at = 0
-        for place in sorted(due or (), reverse=True):
+        lengths = self._lengths(total)
+        for place in sorted(due, reverse=True) if due else ():
             length = total - 1 - place
             loop = self.terms[place]
             if isinstance(loop, Single) or len(loop.part) != length:
                 continue  # the element is now part of another loop
             # A new loop of shorter parts comes first.
-            while last in before[at : length - 1]:
-                at = before.index(last, at) + 1
-                if (found := self._three_times(at, total)) is not None:
+            while lengths and lengths[0] < length:
+                if (found := self._three_times(lengths.pop(0))) is not None:
                     return found
             if _is_next(loop, self.terms[-length:]):
                 return length + 1, repeated(loop.count + 1, loop.part, loop.steps)
-        while last in before[at:]:
-            at = before.index(last, at) + 1
-            if (found := self._three_times(at, total)) is not None:
+        for length in lengths:
+            if (found := self._three_times(length)) is not None:
                 return found
         return None
 
-    def _three_times(self, length: int, total: int) -> tuple[int, Repeat] | None:
+    def _lengths(self, total: int) -> list[int]:
+        """The lengths, in increasing order, for which the last three parts of this length end with
+        equal hashes."""
+        hashes, found = self._hashes, []
+        last = hashes[-1]
+        places = self._places[last]
+        for n in range(len(places) - 2, -1, -1):
+            length = total - 1 - places[n]
+            if length > LONGEST or TIMES * length > total:
+                break
+            if hashes[-1 - 2 * length] == last:
+                found.append(length)
+        return found
+
+    def _three_times(self, length: int) -> tuple[int, Repeat] | None:
         """The last terms as three repetitions of a new loop, if possible."""
         hashes = self._hashes
-        if total < TIMES * length or hashes[-1 - 2 * length] != hashes[-1]:
-            return None
         third = hashes[-length:]
         if third != hashes[-2 * length : -length] or third != hashes[-TIMES * length : -2 * length]:
             return None
@@ -133,14 +146,15 @@ class _Sequence:
 
 def _is_next(loop: Repeat, part: list[Term]) -> bool:
     """Whether terms are the next repetition of a loop."""
-    if any(a.shape != b.shape for a, b in zip(loop.part, part, strict=True)):
-        return False
+    for a, b in zip(loop.part, part, strict=True):
+        if a.shape != b.shape:
+            return False
     numbers = chain.from_iterable(term.numbers for term in part)
     count = loop.count
-    return all(
-        first + count * step == now
-        for first, step, now in zip(loop.numbers, loop.steps, numbers, strict=True)
-    )
+    for first, step, now in zip(loop.numbers, loop.steps, numbers, strict=True):
+        if first + count * step != now:
+            return False
+    return True
 
 
 def _steps(terms: list[Term], length: int) -> tuple[int, ...] | None:
