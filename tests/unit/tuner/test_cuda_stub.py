@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if find_spec("tvm") is None:
+    pytest.skip("needs the extra 'tune' (TVM)", allow_module_level=True)
 
 from tilewright.tuner.detect import detect_gpu
 

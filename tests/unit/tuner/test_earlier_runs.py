@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if find_spec("tvm") is None:
+    pytest.skip("needs the extra 'tune' (TVM)", allow_module_level=True)
 
 from tilewright.core.errors import StorageError
 from tilewright.core.tuning_records import TunedTrial, TuningRecord

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if find_spec("tvm") is None:
+    pytest.skip("needs the extra 'tune' (TVM)", allow_module_level=True)
 
 FOLDER = Path(__file__).resolve().parents[3] / "benchmarks" / "gpu"
 

@@ -7,12 +7,14 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if find_spec("tvm") is None:
+    pytest.skip("needs the extra 'tune' (TVM)", allow_module_level=True)
 
 from tilewright.core.errors import (
     ConfigurationError,

@@ -10,13 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("tvm", reason="needs the extra 'tune' (TVM)")
+if find_spec("tvm") is None:
+    pytest.skip("needs the extra 'tune' (TVM)", allow_module_level=True)
 if shutil.which("g++") is None and shutil.which("clang++") is None:
     pytest.skip("needs a C++ compiler to link kernels", allow_module_level=True)
 
