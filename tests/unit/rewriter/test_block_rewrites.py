@@ -137,6 +137,36 @@ def test_known_hard_sequences_of_a_controller(
     assert applied > 1
 
 
+ADDING = """
+void kernel(const float A[4][4], const float x[9][4], const float d[9][4], float y[9][4]) {
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(16, 1.0f, 4, 0);
+  config_st(16);
+  mvin(&A[0][0], SPAD(0), 4, 4);
+  for (int t = 0; t < 9; t++) {
+    mvin(&x[t][0], SPAD(4096), 4, 1);
+    preload(SPAD(0), ACC(0), 4, 4, 4, 1);
+    compute_preloaded(SPAD(4096), NONE, 4, 1, 4, 1);
+    mvin(&d[t][0], SPAD(4100), 4, 1);
+    mvin(&d[t][0], ACC(0) | ACCUMULATE, 4, 1);
+    preload(SPAD(0), ACC(0) | ACCUMULATE, 4, 4, 4, 1);
+    compute_preloaded(SPAD(4100), NONE, 4, 1, 4, 1);
+    mvout(&y[t][0], ACC(0), 4, 1);
+  }
+  fence();
+}
+"""
+"""A load adds to the sums of the product before it."""
+
+
+def test_loads_that_add_to_sums_stay_after_the_whole_product(floats: Machine) -> None:
+    kernel = simplify(lift(ADDING, floats))
+    given = arrays(kernel)
+    expected = results(kernel, given)["y"]
+    kernel = Step.parse("early-loads t").apply(kernel, floats)
+    np.testing.assert_allclose(results(kernel, given)["y"], expected)
+
+
 def test_loads_with_settings_of_their_own_are_not_rolled_into_one_loop(floats: Machine) -> None:
     source = recurrence(8, 8, 3, random.Random(1))
     kernel = simplify(lift(source, floats))

@@ -99,6 +99,16 @@ BODIES = {
     "comparisons that are shifted to the place of a flag": "const uint32_t to = 0x80000000;"
     " for (int k = 0; k < 4; k++) { mvin(A[k], to | ((k != 0) << 30), 16, 1);"
     " mvin(A[k], to | (k == 2) * 0x60000000, 16, 1); mvin(A[k], 5 + ((k > 1) << 3), 16, 1); }",
+    "a delayed store": "int last = -1; for (int i = 0; i < 40; i += 2) { if (last >= 0)"
+    " mvout(C[last + 2], ACC(last + 2), 16, 1); mvin(A[i], SPAD(i), 16, 1); last = i - 2; }"
+    " mvout(C[last + 2], ACC(last + 2), 16, 1);",
+    "the element before": "const int8_t *from = A[50]; for (int i = 0; i < 40; i++)"
+    " { mvin(from, SPAD(i), 16, 1); from = A[i] + 16; } mvin(from, SPAD(0), 16, 1);",
+    "the place before in a loop that counts down": "int from = 7; for (int n = 60; n > 0; n -= 3)"
+    " { mvin(A[from], SPAD(n), 16, 1); from = n / 3 + 2; } mvin(A[from], SPAD(9), 16, 1);",
+    "the place before in loops within loops": "for (int i = 0; i < 30; i++) { int from = i;"
+    " for (int n = 5; n < 60; n += 3) { mvin(A[from], SPAD(n), 16, 1); from = n + i / 8; }"
+    " mvin(A[from - 8], SPAD(9), 16, 1); }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 
@@ -152,6 +162,17 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         " mvin(A[i], SPAD(two[0]), 16, 1); }",
         "const int8_t *last = NULL; for (int i = 0; i < 9; i++) { if (last) mvin(last, SPAD(i),"
         " 16, 1); last = A[i]; }",
+        "for (int i = 0; i < 20; i++) { int at = 9; for (int n = 0; n < i; n++)"
+        " { mvin(A[at], SPAD(n), 16, 1); at = n; } mvin(A[at], SPAD(50), 16, 1); }",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); a = b;"
+        " b = n; } mvin(A[a], SPAD(b), 16, 1);",
+        "uint32_t a = ACC(1), b = SPAD(2); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"
+        " a = b; b = SPAD(n * 2); }",
+        "int a = 9; for (int n = 0; n < 30; n++) { mvin(A[n], SPAD(a), 16, 1); a = a + n; }",
+        "int a = 9; for (int n = 0; n < 30; n++) { if (n == 4) a = n; mvin(A[n], SPAD(a), 16, 1);"
+        " a = n + 1; } mvin(A[0], SPAD(a), 16, 1);",
+        "int a = 9, n = 3; do { mvin(A[n], SPAD(a), 16, 1); a = n; n += 2; } while (n < 40);"
+        " mvin(A[n], SPAD(a), 16, 1);",
         "uint64_t at = (uint64_t)&A[0][0]; for (int i = 0; i < 9; i++)"
         " mvin((const int8_t *)(at + i * 64), SPAD(i), 16, 1);",
         "struct pair p = {A[0], {7}}; mvin(A[p.by[1]], SPAD(p.by[0]), 16, 1);",
@@ -175,7 +196,9 @@ def test_rows_that_wrap_around_in_steps_are_still_modelled(machine: Machine) -> 
     assert not any(isinstance(s, Opaque) for s in walk(lift(HEAD + body + "\n}\n", machine).body))
 
 
-@pytest.mark.parametrize("name", ["break first", "break last", "masks", "an order in a table"])
+@pytest.mark.parametrize(
+    "name", ["break first", "break last", "masks", "an order in a table", "the element before"]
+)
 def test_loops_stay_loops(machine: Machine, name: str) -> None:
     body = lift(TYPES + HEAD + BODIES[name] + "\n}\n", machine).body
     assert sum(isinstance(s, Loop) for s in walk(body)) == 1

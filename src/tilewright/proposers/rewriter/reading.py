@@ -12,16 +12,18 @@ from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.schedule import scheduled
 from tilewright.proposers.rewriter.rewrites.flattened import unflattened
+from tilewright.proposers.rewriter.rewrites.paired import paired
 from tilewright.proposers.rewriter.rewrites.separate_rows import separated
 
 
 @lru_cache(maxsize=64)
 def read(source: str, machine: Machine) -> Kernel:
-    """The kernel of a C file. Loops and buffers with several uses are split into separate ones.
+    """The kernel of a C file. Loops and buffers with several uses are split into separate ones, and
+    no load or store stays between a latched operand and its product.
 
     `InputError` if it has none or does not parse.
     """
-    return separated(unflattened(simplify(understood(source, machine))), machine)
+    return paired(separated(unflattened(simplify(understood(source, machine))), machine), machine)
 
 
 @lru_cache(maxsize=64)

@@ -80,13 +80,13 @@ class Block:
     def outside(self) -> frozenset[tuple[str, int]]:
         """Local rows that commands outside the block use."""
         inside = set(commands(self.body))
-        return frozenset(
-            (t.local.space, row)
+        spans = {
+            (t.local.space, min(t.rows), max(t.rows) + 1)
             for stmt, above in walk_paths(self.kernel.body)
             if isinstance(stmt, Command) and stmt not in inside
             for t in touches_anywhere(stmt, above, self.machine)
-            for row in t.rows
-        )
+        }
+        return frozenset((space, row) for space, low, high in spans for row in range(low, high))
 
     @cached_property
     def taken(self) -> frozenset[tuple[str, int]]:

@@ -3,7 +3,8 @@
 The body of a loop is lifted once with a *mark* for each such variable, which represents its value
 at the beginning of an iteration. The value at the end of the body shows how the variable changes:
 `at + 16` counts, `1 - slot` and `(slot + 1) % 3` alternate, and a value without the mark is
-constant from the second iteration on.
+constant from the second iteration on. A value that only counters determine, as in
+`previous = &x[t]`, is the value of the previous iteration.
 """
 
 from __future__ import annotations
@@ -200,11 +201,10 @@ def after_loop(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> 
         return marked.first
     end = count.lower + count.trips * count.step
     head = _solved(marked, count, changing)
-    return _at(head, count.variable, end)
+    return _at(head, {count.variable: end})
 
 
-def _at(value: Value, name: str, at: Expr) -> Value:
-    put = {name: at}
+def _at(value: Value | None, put: Mapping[str, Expr]) -> Value:
     match value:
         case Expr():
             return value.substituted(put)
@@ -245,9 +245,26 @@ def _solved(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Val
                 return Pointer(array, tuple(n for n in new if n is not None), axis)
     if last is not None and not _names_of(last) & (_marks(changing) | {count.variable}):
         return choice(_first(count), first, last)
+    previous = _previous(marked, count, changing)
+    if previous is not None:
+        begun = _at(previous, {count.variable: count.lower})
+        return previous if begun == first else choice(_first(count), first, previous)
     raise NotModelled(
         "a loop changes a variable, and the new value is not an affine expression of the iteration"
     )
+
+
+def _previous(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value | None:
+    """The value that the previous iteration left in a variable; None if it does not only depend on
+    counters."""
+    heads: dict[str, Expr] = {}
+    for other in changing.values():
+        if isinstance(other.first, Expr) and isinstance(other.mark, Expr) and other.step:
+            heads |= _named(other.mark, other.first + count.times(other.step))
+    if marked.last is None or _names_of(marked.last) & (_marks(changing) - set(heads)):
+        return None
+    before = var(count.variable) - count.step
+    return _at(_at(marked.last, heads), {count.variable: before})
 
 
 def _first(count: Count) -> Condition:

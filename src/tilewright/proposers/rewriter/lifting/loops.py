@@ -48,8 +48,8 @@ class Loops(Branches):
     """Reads all forms of loops whose iterations can be counted."""
 
     def _loop(self, node: Node, scope: Scope) -> Body:
-        """A counted loop. If this leaves text, a loop with few iterations is written out
-        instead."""
+        """A counted loop. If this leaves text, its first iteration is written separately, or all
+        iterations of a loop with few."""
         body = node.child_by_field_name("body")
         if node.type == "do_statement" and body is not None and never_again(node):
             if any(leaves_early(s) for s in body.named_children):
@@ -64,16 +64,36 @@ class Loops(Branches):
         if reason is None and not _has_text(stmts):
             scope.take(trial)
             return stmts
-        listed = scope.branch()
-        try:
-            found = self._listed(form, listed)
-        except NotModelled:
-            if reason is not None:
-                raise reason from None
-            scope.take(trial)
-            return stmts
-        scope.take(listed)
-        return found
+        for written in (self._peeled, self._listed):
+            other = scope.branch()
+            try:
+                found = written(form, other)
+            except NotModelled:
+                continue
+            scope.take(other)
+            return found
+        if reason is not None:
+            raise reason
+        scope.take(trial)
+        return stmts
+
+    def _peeled(self, form: Form, scope: Scope) -> Body:
+        """The first iteration, and a loop of the others, in which variables may keep values of the
+        previous iteration; `NotModelled` if a part of them stays text."""
+        inner = scope.inner()
+        self._loop_variables(form.first, inner)
+        if form.last or not self._goes_on(form, inner):
+            raise NotModelled("a loop may have no first iteration")
+        self._iterations += 1
+        if self._iterations > MOST_ITERATIONS:
+            raise NotModelled("a loop has too many iterations to be written out")
+        stmts = self._block(form.statements, inner.inner())
+        for part in form.updates():
+            self._expression(part, inner)
+        stmts += self._counted(replace(form, first=None), inner)
+        if _has_text(stmts):
+            raise NotModelled("the iterations of a loop have different forms")
+        return stmts
 
     def _listed(self, form: Form, scope: Scope) -> Body:
         """Every iteration written separately; `NotModelled` for many iterations, and if one of them

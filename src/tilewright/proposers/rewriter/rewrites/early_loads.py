@@ -18,7 +18,8 @@ def load_early(block: Block) -> Block:
     After:  `for i { load(a, SPAD(0)); load(b, SPAD(4)); use(SPAD(0)); store(c); use(SPAD(4)); }`
 
     A load is moved across commands that access neither its elements nor its local rows. Fences stay
-    before the loads that follow them.
+    before the loads that follow them. No load is put between the two commands of a product, because
+    the second one writes the rows that the first one names.
     """
     body: list[Stmt] = []
     for stmt in block.body:
@@ -26,10 +27,23 @@ def load_early(block: Block) -> Block:
         if isinstance(stmt, Command) and block.machine.unit(stmt.name) == "load":
             while position and _may_pass(block, stmt, body[position - 1]):
                 position -= 1
+            while position < len(body) and _is_within_product(block, body[:position]):
+                position += 1
         body.insert(position, stmt)
     if tuple(body) == block.body:
         raise NotApplicable(f"the loads of loop {block.loop.var} are already at its start")
     return block.with_body(tuple(body))
+
+
+def _is_within_product(block: Block, before: list[Stmt]) -> bool:
+    """Whether the last command of a product before this place latches an operand for the next."""
+    execute = (
+        s.name
+        for s in reversed(before)
+        if isinstance(s, Command) and block.machine.unit(s.name) == "execute"
+    )
+    last = next(execute, None)
+    return last is not None and block.machine.attribute(last, "latches") is not None
 
 
 def _may_pass(block: Block, load: Command, other: Stmt) -> bool:

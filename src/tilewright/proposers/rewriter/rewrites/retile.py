@@ -119,7 +119,16 @@ def _runs(body: Body, machine: Machine) -> list[Body]:
             runs[-1] = (*runs[-1], stmt)
         else:
             runs.append((stmt,))
+    if any(_latches_last(run[-1], machine) for run in runs):
+        raise NotApplicable("other commands stand between a latched operand and its product")
     return runs
+
+
+def _latches_last(stmt: Stmt, machine: Machine) -> bool:
+    """Whether a statement may end with an operand that only a later statement uses."""
+    if not isinstance(stmt, Guard):
+        return isinstance(stmt, Command) and machine.attribute(stmt.name, "latches") is not None
+    return any(b and _latches_last(b[-1], machine) for b in (stmt.body, stmt.orelse))
 
 
 def _multiplies(stmt: Stmt, machine: Machine) -> bool:
