@@ -95,8 +95,8 @@ def _parquet(rows: Rows) -> bytes:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError:
         raise ToolchainMissingError(
-            "Parquet needs the Python package pyarrow. Install it with `pip install pyarrow`, or "
-            "export to .csv or .json."
+            "Parquet needs the Python package pyarrow. Install it with `pip install "
+            "'tilewright[parquet]'`, or export to .csv or .json."
         ) from None
     data = io.BytesIO()
     parquet.write_table(arrow.Table.from_pylist(list(rows)), data)

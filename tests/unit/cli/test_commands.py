@@ -275,6 +275,10 @@ def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli)
     assert "task" not in rows  # of both the same
     for name in ("a.csv", "a.json"):
         assert cli("runs", "export", first, "-o", name).code == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pyarrow", None)
+        without = cli("runs", "export", first, "-o", "a.parquet")
+    assert "pip install 'tilewright[parquet]'" in " ".join(without.err.split())
     exported = json.loads(Path("a.json").read_text())
     assert [row["trial"] for row in exported] == list(range(len(exported)))
     assert exported[0]["latency"] == 235
