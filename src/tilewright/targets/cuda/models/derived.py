@@ -62,6 +62,9 @@ def derive(full: Described, reduced: Described, architecture: Architecture, lowe
         kernels = recognised(full.graph, reduced.graph)
         if any(math.prod(one for one, _ in kernel.grid) >= _MOST for kernel in kernels):
             raise OtherError("it has more than 2^31 elements")
+        arrays = [shape for kernel in kernels for shape in kernel.arrays.values()]
+        if any(math.prod(one for one, _ in shape) >= 2 * _MOST for shape in arrays):
+            raise OtherError("it reads an array of more than 2^32 elements")
         found = {
             name: _answer(full.problem.text, *made)
             for name, made in texts_of(kernels, architecture, lowest).items()

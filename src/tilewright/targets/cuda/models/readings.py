@@ -114,6 +114,8 @@ class Scan:
     inner: Shape
 
 
+MOST_IMAGES = 65_535
+"""Maximum number of products that one launch computes, because each is a layer of the grid."""
 Begins = Product | Convolution | Scan | Loops
 _BEGINS = {Product: "a product", Convolution: "a convolution", Scan: "a cumulative sum or product",
            Loops: "a loop over windows"}  # fmt: skip
@@ -218,6 +220,8 @@ class Reading:
         again = again and count(self.grid) == count(shape)
         if not again and (self.begins is not None or self.columns):
             raise OtherError("it has several products, or one of computed values")
+        if isinstance(product, Product) and count(shape[:-2])[0] > MOST_IMAGES:
+            raise OtherError(f"it multiplies more than {MOST_IMAGES} pairs of matrices at once")
         if self.grid and count(self.grid) != count(shape):
             self.grid = ()  # what was computed before is computed again for each element
         found = self.computed(formula, shape)
@@ -236,6 +240,8 @@ class Reading:
     def kernel(self, value: Value, arrays: Mapping[str, Shape]) -> Recognised:
         """The kernel that computes a value of arrays with these shapes."""
         if is_simple(value.formula):
+            if value.kind != FLOAT:
+                raise OtherError("it only chooses or reorders whole numbers")
             return Recognised(value.formula, value.shape, None, (), (), value.shape, arrays,
                               value.kind)  # fmt: skip
         if not is_of_a_row(value.formula):

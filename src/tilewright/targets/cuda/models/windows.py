@@ -30,6 +30,7 @@ from tilewright.targets.cuda.models.places import (
     times,
 )
 from tilewright.targets.cuda.models.readings import (
+    MOST_IMAGES,
     Array,
     Axes,
     Convolution,
@@ -79,7 +80,12 @@ def _window(
             here.pop(0)
         index = Index(tuple(here), (-windows.padding[axis],) * 2)
         spread = (windows.spread[axis],) * 2
-        if not (windows.extent[axis] == 1 and windows.padding[axis] == 0 and spread == ONE):
+        last = [
+            (size - 1) * windows.stride[axis] + windows.dilation[axis] * (windows.extent[axis] - 1)
+            for size in shape[axis]
+        ]
+        fits = all(place < size for place, size in zip(last, source[axis], strict=True))
+        if not fits or windows.padding[axis] or spread != ONE:
             conditions.append(Inside(index, source[axis], spread))
         if here or windows.padding[axis]:
             terms.append(Term(index, inner=spread, times=steps(source)[axis]))
@@ -149,6 +155,8 @@ def convolution(reading: Reading, given: Sequence[Any], groups: Size, shape: Sha
             raise OtherError("it convolves what it has computed")
         if images.transposed or filters.transposed:
             raise OtherError("it convolves transposed arrays")
+        if shape[0][0] * groups[0] > MOST_IMAGES:
+            raise OtherError(f"it convolves more than {MOST_IMAGES} groups of channels at once")
         found = reading.begun(Convolution(images, filters, windows, groups, shape[2:]), shape)
     if given[2] is None:
         return found
