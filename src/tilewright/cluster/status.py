@@ -54,7 +54,7 @@ def read_hosts(address: Address) -> list[Host]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ClusterError(
             f"the scheduler at {address} describes its workers in a different form than this "
-            "version does. Stop workers that are not of tilewright, or install equal versions."
+            "version does. Stop workers that tilewright did not start, or install equal versions."
         ) from error
 
 

@@ -241,7 +241,7 @@ class TargetBrief:
 
     @property
     def exclusive_causes(self) -> tuple[str, ...]:
-        """The causes of which every cycle has exactly one; empty if all causes may overlap."""
+        """The causes that do not overlap: every cycle has exactly one of them. May be empty."""
         return tuple(cause.name for cause in self.causes if cause.exclusive)
 
     def menu_for(

@@ -149,7 +149,7 @@ def _steps(loop: For) -> int:
 
 
 def _read(statement: Statement, name: str) -> Iterator[Expr]:
-    """Accesses that a statement reads, without those in inner loops."""
+    """The read accesses of a statement, without those in inner loops."""
     if isinstance(statement, Declare) and statement.value is not None:
         yield from _named(statement.value, name)
     elif isinstance(statement, Assign):

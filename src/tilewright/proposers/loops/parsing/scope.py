@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A structure of numbers and pointers, of which each field is replaced by its value.
+    """A structure of numbers and pointers, each of whose fields is replaced by its value.
 
     For each field: its name, its type or the type to which it points, and whether it is a pointer.
     The numbers in `changing` are variables of the kernel instead.

@@ -142,7 +142,7 @@ class Array:
         return self.transpose(0, 1)
 
     def zero_(self) -> Array:
-        """Filled with zeros, on the device."""
+        """An array of zeros on the device."""
         if not self.is_contiguous():
             raise NotCheckedError("zero_() of an array whose rows are not dense")
         on_zero(self)
