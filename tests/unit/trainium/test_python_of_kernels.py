@@ -173,6 +173,79 @@ found.append((len(tiles), tiles[2], tiles[1:3], list(tiles), tiles(5), tiles(1, 
 for value in tiles:
     found.append(value)
 """
+CLASSES_WITH_BASES_AND_OPERATORS = """
+class Shape:
+    def __init__(self, rows):
+        self.rows = rows
+    def area(self):
+        return self.rows
+    @property
+    def half(self):
+        return self.rows // 2
+class Wide(Shape):
+    def __init__(self, rows, columns=2):
+        super().__init__(rows + 1)
+        self.columns = columns
+    def area(self):
+        return self.columns * super().area() + super().half
+class Widest(Wide):
+    def area(self):
+        return -super().area()
+found.append((Wide(3).area(), Widest(3, 5).area(), Wide(5).half))
+class Size:
+    def __init__(self, values):
+        self.values = values
+    def __add__(self, other):
+        return Size([*self.values, *other.values])
+    def __rmul__(self, times):
+        return Size(self.values * times)
+    def __eq__(self, other):
+        return self.values == other.values
+    def __lt__(self, other):
+        return sum(self.values) < sum(other.values)
+    def __contains__(self, value):
+        return value in self.values
+    def __setitem__(self, at, value):
+        self.values[at] = value
+    def __bool__(self):
+        return bool(self.values)
+size = 2 * Size([1]) + Size([4])
+size[1] = 7
+found.append((size.values, Size([1]) == Size([1]), Size([1]) != Size([1]), 7 in size, 3 in size))
+found.append((Size([1]) < size, Size([1]) > size, not Size([]), 1 if size else 0))
+"""
+TEXTS_NUMBERS_AND_ITEMS = """
+found.append(("a,b".split(","), " a ".strip(), "abc".replace("b", "dd"), "ab".find("b")))
+found.append(((6).bit_length(), int("12"), float("1.5"), float("-inf") < 0, "12".isdigit()))
+items = [3, 1, 2]
+items.sort()
+found.append(items.copy())
+items.sort(reverse=True)
+del items[0], items[-1]
+found.append(items)
+places = {"a": 1, "b": 2}
+places.update({"c": 3}, d=4)
+del places["a"]
+found.append(list(places))
+"""
+MODULES = """
+import math
+from collections import OrderedDict, namedtuple
+from itertools import (
+    accumulate, chain, combinations, count, cycle, islice, pairwise, product, repeat, zip_longest,
+)
+from operator import itemgetter
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    import torch
+found.append([list(islice(count(3), 2)), [c for c, _ in zip(cycle("ab"), range(3))]])
+found.append([list(repeat(1, 2)), [*pairwise((1, 2, 3))], [*zip_longest([1], [2, 3])]])
+found.append([*combinations(range(3), 2), *chain((1,), [2]), *product((1, 2), "a")])
+found.append([list(accumulate((1, 2, 3))), itemgetter(1)((4, 5)), math.lcm(4, 6)])
+found.append(list(OrderedDict(a=1)))
+Place = namedtuple("Place", "row column")
+found.append(tuple(Place(1, 2)._replace(row=3)))
+"""
 DICTS_WITH_DEFAULTS = """
 from collections import defaultdict
 groups = defaultdict(list)
@@ -189,7 +262,8 @@ found.append((groups["a"], copy["b"], len(groups), sorted(copy)))
     "text",
     [
         ITEMS_ARE_COMPUTED_WHEN_THEY_ARE_NEEDED, STATEMENTS_WITH_YIELD, CONTEXTS, MATCHES,
-        OUTER_NAMES, OWN_CLASSES, DICTS_WITH_DEFAULTS,
+        OUTER_NAMES, OWN_CLASSES, CLASSES_WITH_BASES_AND_OPERATORS, TEXTS_NUMBERS_AND_ITEMS,
+        MODULES, DICTS_WITH_DEFAULTS,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("language", [1, 2])
@@ -249,6 +323,15 @@ def test_a_generator_makes_its_instructions_when_an_item_is_taken() -> None:
         ("list(zip([1], [], strict=True))", "unsupported_operand"),
         ("with nl.load(x) as t:\n    pass", "unsupported_operand"),
         ("def f():\n    nonlocal q\n    q = 1\nf()", "undefined_name"),
+        ("class A:\n    pass\nA() + 1", "unsupported_operand"),
+        ("super().__init__()", "undefined_name"),
+        ("class A:\n    def f(self):\n        super().g()\nA().f()", "not_supported"),
+        ("class A:\n    def __iter__(self):\n        return self\nlist(A())", "not_supported"),
+        ("t = [1]\ndel t[1]", "index"),
+        ("t = {}\ndel t['a']", "index"),
+        ("int('1x')", "arithmetic"),
+        ("[2, 1].sort(key=abs)", "not_supported"),
+        ("('a' * 200).replace('a', 'b' * 200)", "too_large"),
         ("match {}:\n    case {'a': 1}:\n        pass", "not_supported"),
     ],
 )  # fmt: skip

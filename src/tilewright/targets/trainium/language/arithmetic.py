@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.language.classes import Record, special_method
 from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
 from tilewright.targets.trainium.language.values import DefaultDict, MemberSet
@@ -47,6 +48,14 @@ NUMBERS = frozenset({int, float, bool})
 
 def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
     """`left symbol right`."""
+    if type(left) is Record or type(right) is Record:
+        found = _by_method(run, _METHODS.get(symbol), left, right)
+        if found is NotImplemented:
+            kinds = [v.cls.name if type(v) is Record else type(v).__name__ for v in (left, right)]
+            raise KernelError(
+                "unsupported_operand", f"{symbol} does not work on {' and '.join(kinds)}"
+            )
+        return found
     if isinstance(left, Index) and isinstance(right, View):
         right = tile_index(run, right)
     elif isinstance(left, View) and isinstance(right, Index):
@@ -75,6 +84,33 @@ def _of_tiles(run: Execution, symbol: str, left: Any, right: Any) -> Any:
         raise not_supported(f"the operator {symbol} on tiles")
     run.function = f"operator {symbol}"
     return of_tiles(run, Operator(name, symbol), left, right)
+
+
+_METHODS: dict[str, tuple[str, str]] = {
+    "+": ("__add__", "__radd__"), "-": ("__sub__", "__rsub__"), "*": ("__mul__", "__rmul__"),
+    "/": ("__truediv__", "__rtruediv__"), "//": ("__floordiv__", "__rfloordiv__"),
+    "%": ("__mod__", "__rmod__"),
+}  # fmt: skip
+_COMPARISONS: dict[str, tuple[str, str]] = {
+    "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), "<": ("__lt__", "__gt__"),
+    "<=": ("__le__", "__ge__"), ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__"),
+}  # fmt: skip
+
+
+OPERATOR_METHODS = frozenset(
+    name for table in (_METHODS, _COMPARISONS) for names in table.values() for name in names
+)
+"""The methods of classes that operators call."""
+
+
+def _by_method(run: Execution, names: tuple[str, str] | None, left: Any, right: Any) -> Any:
+    """The result of the left operand's method or the right one's; NotImplemented without both."""
+    operands = (left, right), (right, left)
+    for name, (one, other) in zip(names or (), operands, strict=False):
+        own = special_method(one, name)
+        if own is not None:
+            return own.call(run, [other], {})
+    return NotImplemented
 
 
 def _of_masks(symbol: str, left: Any, right: Any) -> Mask:
@@ -173,6 +209,13 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
         return compared(symbol, left, right)
     if isinstance(left, HostArray) or isinstance(right, HostArray):
         return operated(run, symbol, COMPARE[symbol], left, right)
+    if type(left) is Record or type(right) is Record:
+        found = _by_method(run, _COMPARISONS[symbol], left, right)
+        if found is NotImplemented and symbol == "!=":
+            found = _by_method(run, _COMPARISONS["=="], left, right)
+            found = found if found is NotImplemented else not truth(found)
+        if found is not NotImplemented:
+            return found
     if symbol in ("==", "!="):
         return _equal(left, right) == (symbol == "==")
     for value in (left, right):
@@ -267,6 +310,9 @@ def truth(value: Any) -> bool:
     kind = type(value)
     if kind is bool:
         return bool(value)
+    if kind is Record:
+        own = special_method(value, "__bool__") or special_method(value, "__len__")
+        return True if own is None else bool(own.call(own.function.run, [], {}))
     if isinstance(value, (Index, Mask)):
         raise KernelError(
             "control_flow_condition_depending_on_arange",

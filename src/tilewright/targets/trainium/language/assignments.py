@@ -138,17 +138,36 @@ def _in_place(frame: Frame, old: View, symbol: str, new: Any) -> None:
 
 @converts(ast.Delete)
 def _delete(node: ast.Delete) -> Statement:
-    """Delete names. A tile exists as long as it is used, whatever its names are."""
-    for item in node.targets:
-        if not isinstance(item, ast.Name):
-            raise not_supported("del of anything but names", node.lineno)
-    names, line = [item.id for item in node.targets if isinstance(item, ast.Name)], node.lineno
+    """Delete names and items. A tile exists as long as it is used, whatever its names are."""
+    parts = [_deletion(item, node.lineno) for item in node.targets]
 
     def end(frame: Frame) -> int:
-        for name in names:
-            if name not in frame.names:
-                raise KernelError("undefined_name", f"name {name!r} is not defined here", line)
-            del frame.names[name]
+        for part in parts:
+            part(frame)
         return NEXT
 
     return end
+
+
+def _deletion(node: ast.expr, line: int) -> Callable[[Frame], None]:
+    if isinstance(node, ast.Subscript):
+        owner, key = expression(node.value), expression(node.slice)
+        return lambda frame: _delete_item(owner(frame), key(frame), line)
+    if not isinstance(node, ast.Name):
+        raise not_supported("del of anything but names and items", line)
+    name = node.id
+
+    def delete(frame: Frame) -> None:
+        if name not in frame.names:
+            raise KernelError("undefined_name", f"name {name!r} is not defined here", line)
+        del frame.names[name]
+
+    return delete
+
+
+def _delete_item(owner: Any, key: Any, line: int) -> None:
+    if not isinstance(owner, (list, dict)):
+        raise KernelError("unsupported_operand", "only items of lists and dicts are deleted", line)
+    if not (isinstance(key, slice) and isinstance(owner, list)):
+        item_of(owner, key)  # refuses a key that is missing
+    del owner[key]

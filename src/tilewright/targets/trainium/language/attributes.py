@@ -42,7 +42,10 @@ def attribute(run: Execution, value: Any, name: str) -> Any:
     methods = METHODS.get(type(value), {})
     method = methods.get(name)
     if method is not None:
-        return Builtin(f"{type(value).__name__}.{name}", lambda run, *args: method(value, *args))
+        return Builtin(
+            f"{type(value).__name__}.{name}",
+            lambda run, *args, **options: method(value, *args, **options),
+        )
     if isinstance(value, Index) and name == "shape":
         return value.counts
     if isinstance(value, (slice, range)) and name in ("start", "stop", "step"):

@@ -59,6 +59,10 @@ class Class:
                 self.kind = base.kind
         self.fields.update(fields)
         self.members.update(members)
+        for member in members.values():
+            function = member.function if isinstance(member, Method) else member
+            if isinstance(function, Function) and function.owner is None:
+                function.owner = self
         if self.kind == "enum":
             self._make_members(members)
 
@@ -148,6 +152,28 @@ def special_method(record: Any, name: str) -> Bound | None:
     return Bound(found, record) if isinstance(found, Function) else None
 
 
+@dataclass(frozen=True, eq=False)
+class Parent:
+    """`super()`: an object, or a class, as its base classes see it."""
+
+    cls: Class
+    owner: Any
+
+    def attribute(self, run: Execution, name: str) -> Any:
+        """The member that the first base class has."""
+        for base in self.cls.bases:
+            found = base.members.get(name)
+            if isinstance(found, Function):
+                return Bound(found, self.owner)
+            if isinstance(found, Method) and found.mark == "property":
+                return found.function.call(run, [self.owner], {})
+            if found is not None:
+                return attribute_of_class(base, name)
+        if name == "__init__":  # that of `object`
+            return Builtin(name, lambda run, *args, **options: None)
+        raise not_supported(f"attribute {name!r} of the base classes of {self.cls.name}")
+
+
 def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     """A field, the value of a property, or a method."""
     if name in record.values:
@@ -160,6 +186,8 @@ def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     if isinstance(found, Function):
         return Bound(found, record)
     if found is REQUIRED:
+        if name == "_replace" and record.cls.kind == "tuple":
+            return Builtin(name, lambda run, **changes: replaced(record, changes))
         raise not_supported(f"attribute {name!r} of a {record.cls.name}")
     return found
 
@@ -176,6 +204,13 @@ def attribute_of_class(cls: Class, name: str) -> Any:
     if found is REQUIRED:
         raise not_supported(f"attribute {name!r} of the class {cls.name}")
     return found
+
+
+def replaced(record: Any, changes: Mapping[str, Any]) -> Record:
+    """A copy of a record with other values of some fields."""
+    if not isinstance(record, Record) or not set(changes) <= set(record.values):
+        raise KernelError("unsupported_operand", "replace takes a record and some of its fields")
+    return Record(record.cls, {**record.values, **changes})
 
 
 def set_attribute(record: Any, name: str, value: Any, line: int) -> None:

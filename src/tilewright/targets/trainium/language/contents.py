@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
@@ -19,6 +19,7 @@ from tilewright.targets.trainium.language.attributes import (
 )
 from tilewright.targets.trainium.language.classes import (
     Class,
+    Parent,
     Record,
     attribute_of_class,
     attribute_of_record,
@@ -54,10 +55,19 @@ def items_of_any(value: Any) -> list[Any]:
 def each_of(value: Any) -> Iterable[Any]:
     """The items of a value, one after another. Those of an iterator are not computed yet, and a
     list may change in between."""
-    own = special_method(value, "__iter__")
-    if own is not None:
-        value = own.call(own.function.run, [], {})
+    value = _iterated(value)
     return value if isinstance(value, (list, KernelIterator)) else items_of_any(value)
+
+
+def _iterated(value: Any) -> Any:
+    """What `__iter__` of a class of the kernel returns; other values as they are."""
+    own = special_method(value, "__iter__")
+    if own is None:
+        return value
+    found = own.call(own.function.run, [], {})
+    if isinstance(found, Record):
+        raise not_supported(f"a class with '__next__' ({found.cls.name}; use yield)")
+    return found
 
 
 def iterable(value: Any) -> Any:
@@ -70,9 +80,8 @@ def iterable(value: Any) -> Any:
         return rest_of(value, MOST_ITEMS)
     if isinstance(value, (list, tuple, range, str)):
         return value
-    own = special_method(value, "__iter__")
-    if own is not None:
-        return items_of_any(own.call(own.function.run, [], {}))
+    if special_method(value, "__iter__") is not None:
+        return items_of_any(_iterated(value))
     if isinstance(value, (Class, Record)):
         return items_of(value)
     raise KernelError("unsupported_operand", f"a value of type {type(value).__name__} has no items")
@@ -82,6 +91,8 @@ def attribute_named(run: Execution, owner: Any, name: str) -> Any:
     """`owner.name`, for any value with attributes."""
     if type(owner) is Record:
         return attribute_of_record(run, owner, name)
+    if type(owner) is Parent:
+        return owner.attribute(run, name)
     if type(owner) is Class:
         return attribute_of_class(owner, name)
     return attribute(run, owner, name)

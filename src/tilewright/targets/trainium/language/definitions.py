@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.targets.trainium.errors import not_supported
+from tilewright.targets.trainium.language.arithmetic import OPERATOR_METHODS
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import (
     REQUIRED,
@@ -81,8 +82,8 @@ def _body(node: ast.FunctionDef) -> Callable[[Frame], Any]:
 
 
 _SPECIAL = (
-    "__init__", "__post_init__", "__iter__", "__len__", "__getitem__", "__call__", "__enter__",
-    "__exit__",
+    "__init__", "__post_init__", "__iter__", "__len__", "__bool__", "__getitem__",
+    "__setitem__", "__contains__", "__call__", "__enter__", "__exit__", *OPERATOR_METHODS,
 )  # fmt: skip
 """Special methods of Python that are called."""
 _BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}

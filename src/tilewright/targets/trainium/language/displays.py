@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, hashable
 from tilewright.targets.trainium.language.calling import call
+from tilewright.targets.trainium.language.classes import Parent
 from tilewright.targets.trainium.language.contents import item_of, items_of_any, set_of
 from tilewright.targets.trainium.language.conversion import converts, expression
-from tilewright.targets.trainium.language.frames import Expression, Frame
+from tilewright.targets.trainium.language.frames import METHOD_OF, Expression, Frame
 from tilewright.targets.trainium.language.host_arrays import item as item_of_array
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations.selection import LoopNames
@@ -106,6 +107,8 @@ def _subscript(node: ast.Subscript) -> Expression:
 
 @converts(ast.Call)
 def _call(node: ast.Call) -> Expression:
+    if isinstance(node.func, ast.Name) and node.func.id == "super":
+        return _super(node)
     function, line, column = expression(node.func), node.lineno, node.col_offset
     keywords: list[tuple[str | None, Expression]] = [
         (
@@ -130,6 +133,22 @@ def _call(node: ast.Call) -> Expression:
         run = frame.run
         run.line, run.column = line, column
         return call(run, called, args, kwargs)
+
+    return compute
+
+
+def _super(node: ast.Call) -> Expression:
+    line = node.lineno
+    if node.args or node.keywords:
+        raise not_supported("super with arguments", line)
+
+    def compute(frame: Frame) -> Parent:
+        here: Frame | None = frame
+        while here is not None:
+            if METHOD_OF in here.names:
+                return Parent(*here.names[METHOD_OF])
+            here = here.outer
+        raise KernelError("undefined_name", "super() is used outside of a method", line)
 
     return compute
 

@@ -11,6 +11,8 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 
 DEEPEST_CALL = 50
+METHOD_OF = "__class__"
+"""The name, unreachable for kernels, of the class of a running method and its object."""
 
 
 def too_deep() -> KernelError:
@@ -75,6 +77,8 @@ class Function:
         self.returns = _returns(node)
         """Whether it returns anything."""
         self._node = node
+        self.owner: Any = None
+        """The class that defines it as a method, if one does."""
 
     @property
     def run(self) -> Execution:
@@ -100,6 +104,8 @@ class Function:
         frame = Frame(run, self._frame)
         frame.names.update(self.defaults)
         self._bind(frame, args, kwargs)
+        if self.owner is not None and args:
+            frame.names[METHOD_OF] = self.owner, args[0]
         line = run.line
         run.depth += 1
         found = self._body(frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     BINARY,
@@ -80,6 +80,20 @@ def _count(items: Any, value: Any) -> int:
     return found
 
 
+def _sort(items: list[Any], *, key: None = None, reverse: bool = False) -> None:
+    if key is not None:
+        raise not_supported("list.sort with a key, which sorted has,")
+    bounded(items).sort(reverse=reverse)
+
+
+def _replaced(text: str, old: Any, new: Any) -> str:
+    if not (isinstance(old, str) and isinstance(new, str)):
+        raise KernelError("unsupported_operand", "replace takes texts")
+    if text.count(old) * len(new) > LONGEST_TEXT:
+        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
+    return text.replace(old, new)
+
+
 def _insert(items: list[Any], at: int, value: Any) -> None:
     _append(items, value)
     items.insert(at, items.pop())
@@ -114,7 +128,12 @@ def _pop_key(mapping: dict[Any, Any], key: Any, *default: Any) -> Any:
     return mapping.pop(key, *default)
 
 
-def _update_dict(mapping: dict[Any, Any], other: Any) -> None:
+def _update_dict(mapping: dict[Any, Any], *others: Any, **options: Any) -> None:
+    for other in (*others, options):
+        _add_keys(mapping, other)
+
+
+def _add_keys(mapping: dict[Any, Any], other: Any) -> None:
     if not isinstance(other, dict):
         raise KernelError("unsupported_operand", f"{shown(other)} is not a dict")
     if len(mapping) + len(other) > MOST_ITEMS:
@@ -164,7 +183,7 @@ METHODS: dict[type, dict[str, Callable[..., Any]]] = {
     list: {
         "append": _append, "extend": _extend, "pop": _pop, "insert": _insert,
         "index": _index, "remove": _remove, "count": _count, "clear": lambda items: items.clear(),
-        "copy": lambda items: list(items), "reverse": lambda items: items.reverse(),
+        "copy": lambda items: list(items), "sort": _sort, "reverse": lambda items: items.reverse(),
     },
     tuple: {"index": _index, "count": _count},
     MemberSet: {
@@ -175,8 +194,11 @@ METHODS: dict[type, dict[str, Callable[..., Any]]] = {
     },
     dict: _DICT_METHODS,
     DefaultDict: {**_DICT_METHODS, "copy": DefaultDict.copy},
+    int: {"bit_length": lambda n: n.bit_length()},
     str: {
         "join": _join, "lower": lambda s: s.lower(), "upper": lambda s: s.upper(),
+        "split": lambda s, *by: s.split(*by), "strip": lambda s, *c: s.strip(*c),
+        "replace": _replaced, "isdigit": lambda s: s.isdigit(), "find": lambda s, p: s.find(p),
         "startswith": lambda s, p: s.startswith(p), "endswith": lambda s, p: s.endswith(p),
     },
 }  # fmt: skip

@@ -15,7 +15,9 @@ from tilewright.targets.trainium.language.arithmetic import (
 )
 from tilewright.targets.trainium.language.classes import (
     Class,
+    Parent,
     Record,
+    special_method,
 )
 from tilewright.targets.trainium.language.contents import attribute_named, items_of_any
 from tilewright.targets.trainium.language.conversion import converts, expression
@@ -88,7 +90,7 @@ def used(missing: Missing, line: int) -> KernelError:
 def _attribute(node: ast.Attribute) -> Expression:
     value, name, line = expression(node.value), node.attr, node.lineno
     private = name.startswith("_")
-    if name.startswith("__"):
+    if name.startswith("__") and not (name == "__init__" and _is_super(node.value)):
         raise not_supported(f"the attribute {name}", line)
 
     def load(frame: Frame) -> Any:
@@ -97,11 +99,17 @@ def _attribute(node: ast.Attribute) -> Expression:
         run.line = line
         if type(owner) is Namespace and name in owner.members:
             return owner.members[name]
-        if private and type(owner) not in (Record, Class):
+        if private and type(owner) not in (Record, Class, Parent):
             raise not_supported(f"the attribute {name}", line)
         return attribute_named(run, owner, name)
 
     return load
+
+
+def _is_super(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
 
 
 @converts(ast.BinOp)
@@ -200,6 +208,9 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
     def contained(frame: Frame, left: Any, right: Any) -> bool:
         if isinstance(right, KernelIterator):
             right = items_of_any(right)
+        own = special_method(right, "__contains__")
+        if own is not None:
+            return truth(own.call(frame.run, [left], {})) == inside
         if not isinstance(right, (list, tuple, dict, MemberSet, str, range)):
             raise KernelError(
                 "unsupported_operand", "'in' needs a list, tuple, dict, set or string", line

@@ -212,17 +212,19 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 def _integer(run: Execution, value: Any = 0) -> int:
     try:
+        if isinstance(value, str):
+            return int(checked_number(int(value[:_LONGEST_NUMBER])))
         return int(checked_number(int(number(value, "int"))))
     except (OverflowError, ValueError) as error:
         raise KernelError("arithmetic", str(error)) from None
 
 
 def _float(run: Execution, value: Any = 0.0) -> float:
-    if isinstance(value, str) and value.strip().lower().lstrip("+-") in ("inf", "infinity", "nan"):
-        return float(value)
     try:
+        if isinstance(value, str):
+            return float(value[:_LONGEST_NUMBER])
         return float(number(value, "float"))
-    except OverflowError as error:
+    except (OverflowError, ValueError) as error:
         raise KernelError("arithmetic", str(error)) from None
 
 
@@ -246,6 +248,8 @@ def _round(run: Execution, value: Any, digits: Any = None) -> Any:
     return checked_number(round(given, places))
 
 
+_LONGEST_NUMBER = 100
+"""Number of characters of the longest text that is converted to a number."""
 _MOST_DIGITS = 400
 """Maximum number of digits of a rounded number; no number in a kernel has more."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {

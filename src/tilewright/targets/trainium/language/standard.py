@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, product
+from collections.abc import Callable, Mapping, Sequence
+from itertools import (
+    accumulate,
+    combinations,
+    count,
+    cycle,
+    islice,
+    pairwise,
+    product,
+    repeat,
+    zip_longest,
+)
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.calling import call
-from tilewright.targets.trainium.language.classes import REQUIRED, Class, FieldDefault, Record
-from tilewright.targets.trainium.language.contents import items_of_any
+from tilewright.targets.trainium.language.classes import (
+    REQUIRED,
+    Class,
+    FieldDefault,
+    Record,
+    replaced,
+)
+from tilewright.targets.trainium.language.contents import each_of, item_of, items_of_any
 from tilewright.targets.trainium.language.contexts import context_manager
+from tilewright.targets.trainium.language.iterators import KernelIterator
+from tilewright.targets.trainium.language.python import builtins, number, whole
 from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
 
 
@@ -61,14 +79,6 @@ def _field(
     return default
 
 
-def _replace(run: Execution, record: Any, **changes: Any) -> Record:
-    if not isinstance(record, Record) or not set(changes) <= set(record.values):
-        raise KernelError(
-            "unsupported_operand", "dataclasses.replace takes a record and its fields"
-        )
-    return Record(record.cls, {**record.values, **changes})
-
-
 def _named_tuple(run: Execution, name: Any, fields: Any) -> Class:
     names = fields.replace(",", " ").split() if isinstance(fields, str) else items_of_any(fields)
     return Class(str(name), "tuple", dict.fromkeys(map(str, names), REQUIRED), {})
@@ -90,6 +100,38 @@ def _product(run: Execution, *values: Any, repeat: Any = 1) -> list[tuple[Any, .
     if count > arithmetic.MOST_ITEMS:
         raise KernelError("too_large", f"itertools.product of {count:,} items")
     return list(product(*lists))
+
+
+def _repeat(run: Execution, value: Any, times: Any = None) -> KernelIterator:
+    return KernelIterator(run, repeat(value) if times is None else repeat(value, int(times)))
+
+
+def _count(run: Execution, start: Any = 0, step: Any = 1) -> KernelIterator:
+    return KernelIterator(run, count(number(start, "count"), number(step, "count")))
+
+
+def _slice(run: Execution, values: Any, *bounds: Any) -> KernelIterator:
+    return KernelIterator(run, islice(each_of(values), *bounds))
+
+
+def _combinations(run: Execution, values: Any, length: Any) -> KernelIterator:
+    return KernelIterator(run, combinations(items_of_any(values), whole(length, "combinations")))
+
+
+def _longest(run: Execution, *values: Any, fillvalue: Any = None) -> KernelIterator:
+    return KernelIterator(run, zip_longest(*map(each_of, values), fillvalue=fillvalue))
+
+
+def _itertools() -> dict[str, object]:
+    functions: dict[str, Callable[..., Any]] = {
+        "product": _product, "repeat": _repeat, "count": _count, "islice": _slice,
+        "combinations": _combinations, "zip_longest": _longest,
+        "chain": lambda run, *v: KernelIterator(run, (i for one in v for i in each_of(one))),
+        "cycle": lambda run, v: KernelIterator(run, cycle(items_of_any(v))),
+        "pairwise": lambda run, v: KernelIterator(run, pairwise(each_of(v))),
+        "accumulate": lambda run, v: list(accumulate(items_of_any(v))),
+    }  # fmt: skip
+    return {n: Builtin(f"itertools.{n}", f, masked=False) for n, f in functions.items()}
 
 
 def _operator(symbol: str) -> Builtin:
@@ -122,32 +164,30 @@ def standard_modules() -> dict[str, Namespace]:
         "wraps": Decorator("functools.wraps"), "lru_cache": Decorator("functools.lru_cache"),
         "cache": Decorator("functools.cache"),
     }  # fmt: skip
-    typing = {n: Namespace(n, {}) for n in ("NamedTuple", "Protocol", "Generic")}
+    typing: dict[str, object] = {n: Namespace(n, {}) for n in ("NamedTuple", "Protocol", "Generic")}
+    typing["TYPE_CHECKING"] = False
     members: dict[str, Mapping[str, object]] = {
         "functools": functools,
-        "itertools": {
-            "product": Builtin("itertools.product", _product),
-            "chain": Builtin(
-                "itertools.chain", lambda run, *v: list(chain(*map(items_of_any, v)))
-            ),
-            "accumulate": Builtin(
-                "itertools.accumulate", lambda run, v: list(accumulate(items_of_any(v)))
-            ),
-        },
+        "itertools": _itertools(),
         "dataclasses": {
             "dataclass": Decorator("dataclass"),
             "field": Builtin("dataclasses.field", _field),
-            "replace": Builtin("dataclasses.replace", _replace),
+            "replace": Builtin(
+                "dataclasses.replace", lambda run, record, **changes: replaced(record, changes)
+            ),
         },
         "enum": {**enum, "auto": Decorator("enum.auto")},
         "types": {"SimpleNamespace": Builtin("types.SimpleNamespace", _simple_namespace)},
         "collections": {
             "namedtuple": Builtin("collections.namedtuple", _named_tuple),
             "defaultdict": Builtin("collections.defaultdict", _default_dict),
+            "OrderedDict": builtins()["dict"],
         },
         "operator": {
             "add": _operator("+"), "sub": _operator("-"), "mul": _operator("*"),
             "floordiv": _operator("//"),
+            "itemgetter": Builtin("operator.itemgetter", lambda run, key: Builtin(
+                "itemgetter", lambda run, items: item_of(items, key))),
         },
         "typing": typing,
         "logging": _logging(),

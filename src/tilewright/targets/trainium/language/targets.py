@@ -16,6 +16,7 @@ from tilewright.targets.trainium.language.arithmetic import (
 )
 from tilewright.targets.trainium.language.classes import (
     set_attribute,
+    special_method,
 )
 from tilewright.targets.trainium.language.contents import each_of, items_of_any, set_of
 from tilewright.targets.trainium.language.conversion import converts, expression
@@ -126,7 +127,11 @@ def _to_element(node: ast.Subscript) -> Target:
 
 
 def set_item(place: Any, key: Any, value: Any, line: int) -> None:
-    """Execute `place[key] = value` for a list or dict."""
+    """Execute `place[key] = value` for a list, a dict or an object of the kernel's classes."""
+    own = special_method(place, "__setitem__")
+    if own is not None:
+        own.call(own.function.run, [key, value], {})
+        return
     if isinstance(place, dict):
         if len(place) >= arithmetic.MOST_ITEMS:
             raise KernelError("too_large", "a dict with too many keys", line)
