@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from nki_world import Kernel, numbers, refused
 
+from tilewright.targets.trainium.errors import KernelError
+
 X = numbers(4, 8)
 
 ITEMS_ARE_COMPUTED_WHEN_THEY_ARE_NEEDED = """
@@ -337,6 +339,22 @@ def test_a_generator_makes_its_instructions_when_an_item_is_taken() -> None:
 )  # fmt: skip
 def test_what_is_wrong_with_an_iterator_or_a_statement_is_told(body: str, code: str) -> None:
     refused(f"{body}\nnl.store(out, nl.load(x))", code, x=X)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("t = [1, 2]\nt[2]", "a list of 2 items has no item 2"),
+        ("t = [1, 2]\nt[-3] = 1", "a list of 2 items has no item -3"),
+        ("(1, 2)[5]", "a tuple of 2 items has no item 5"),
+        ("class A:\n    pass\n{A()}", "a value of type A cannot be a key"),
+        ("class A:\n    pass\nA() - [1]", "- does not work on A and list"),
+    ],
+)
+def test_messages_name_the_kernels_own_values(body: str, words: str) -> None:
+    with pytest.raises(KernelError) as caught:
+        Kernel(f"{body}\nnl.store(out, nl.load(x))", x=X)
+    assert words in caught.value.message
 
 
 def test_the_mask_of_a_result_limits_where_it_is_assigned() -> None:

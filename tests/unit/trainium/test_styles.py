@@ -517,7 +517,7 @@ def test_dicts_with_default_values() -> None:
         ("defaultdict()[3]", "a dict has no key 3"),
         ("defaultdict(3)[1]", "a int is not a function"),
         ("defaultdict(int)[[1]]", "a dict has no key"),
-        ("defaultdict(int)[([1], 2)]", "a list cannot be a key of a dict"),
+        ("defaultdict(int)[([1], 2)]", "list cannot be a key of a dict"),
     ],
 )
 def test_dicts_with_default_values_are_as_strict_as_others(wrong: str, words: str) -> None:

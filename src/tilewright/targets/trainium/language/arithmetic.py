@@ -272,9 +272,10 @@ def _plain_key(key: Any, line: int | None) -> Any:
         return key
     if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
         return key
+    kind = key.cls.name if type(key) is Record else type(key).__name__
     raise KernelError(
         "unsupported_operand",
-        f"a {type(key).__name__} cannot be a key of a dict or a member of a set",
+        f"a value of type {kind} cannot be a key of a dict or a member of a set",
         line,
     )
 

@@ -120,8 +120,11 @@ def item_of(owner: Any, key: Any) -> Any:
             )
         try:
             return owner[key]
-        except (IndexError, TypeError, ValueError) as error:
-            raise KernelError("index", f"{error} (of {len(owner)})") from None
+        except IndexError:
+            kind, count = type(owner).__name__, len(owner)
+            raise KernelError("index", f"a {kind} of {count} items has no item {key}") from None
+        except (TypeError, ValueError) as error:
+            raise KernelError("index", str(error)) from None
     if isinstance(owner, dict):
         plain = isinstance(key, (int, float, str, bool, tuple))
         if plain and isinstance(owner, DefaultDict) and hashable(key, None) not in owner:

@@ -11,8 +11,8 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 
 DEEPEST_CALL = 50
-METHOD_OF = "__class__"
-"""The name, unreachable for kernels, of the class of a running method and its object."""
+METHOD_OF = "super()"
+"""The name of the class of a running method and its object. Kernels cannot use it."""
 
 
 def too_deep() -> KernelError:

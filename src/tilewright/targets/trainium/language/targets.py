@@ -145,7 +145,7 @@ def set_item(place: Any, key: Any, value: Any, line: int) -> None:
         _set_items(place, key, items_to_add(place, value), line)
         return
     if type(key) is not int or not -len(place) <= key < len(place):
-        raise KernelError("index", f"list index {shown(key)} of {len(place)} items", line)
+        raise KernelError("index", f"a list of {len(place)} items has no item {shown(key)}", line)
     place[key] = value
 
 

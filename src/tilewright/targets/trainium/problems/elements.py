@@ -32,7 +32,7 @@ class ElementProblem(FormulaProblem):
         before = (count - 1) // 2
         padded = np.pad(image, [(0, 0), (0, 0), (0, 0), (before, count - 1 - before)])
         parts = [padded[..., t : t + width] * taps[None, :, :, 0, t, None] for t in range(count)]
-        return {"out": np.stack(parts, axis=-1).sum(-1)}
+        return {"out": np.stack(parts).sum(0)}
 
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
