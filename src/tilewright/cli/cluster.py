@@ -89,7 +89,7 @@ def worker(
 
     check_outputs(json=json)
     require_distributed()
-    address, count, offers = url(parse_address(scheduler)), jobs or _cores(), offered()
+    address, count, offers = url(parse_address(scheduler), "worker"), jobs or _cores(), offered()
     write_json(json, {"scheduler": address, "jobs": count, "offers": offers})
     serve(address, count, offers, say)
 

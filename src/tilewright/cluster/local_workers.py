@@ -21,9 +21,9 @@ from typing import Self
 from tilewright.cluster.dask_processes import create_worker
 from tilewright.cluster.identity import read_identity
 from tilewright.cluster.schedulers import schedule
-from tilewright.cluster.settings import require_distributed
+from tilewright.cluster.settings import has_certificates, require_distributed
 from tilewright.cluster.worker_stream import silence
-from tilewright.core.errors import ClusterError
+from tilewright.core.errors import ClusterError, TilewrightError
 from tilewright.evaluation.worker import die_with_parent
 from tilewright.sandbox.child import Channel, Child
 
@@ -136,7 +136,10 @@ class LocalCluster:
         try:
             if not scheduler.has_message(START_S):
                 raise ClusterError(f"no scheduler could be started within {START_S:g} s.")
-            self.address: str = scheduler.receive_json()["address"]
+            started = scheduler.receive_json()
+            if "error" in started:
+                raise ClusterError(started["error"])
+            self.address: str = started["address"]
         except EOFError:
             self.close()
             raise ClusterError(f"the scheduler {scheduler.exit_text} at its start.") from None
@@ -199,9 +202,7 @@ def main(arguments: list[str]) -> None:
         return
     require_distributed()
     if mode == "scheduler":
-        asyncio.run(
-            schedule("127.0.0.1", 0, "tcp", lambda address: channel.send_json({"address": address}))
-        )
+        _schedule(channel)
     else:
         try:
             asyncio.run(_work(channel, rest[0], json.loads(rest[1])))
@@ -218,6 +219,17 @@ def _keep(address: str, count: int, offers: Mapping[str, Mapping[str, str]]) -> 
     while True:
         time.sleep(LOOK_EVERY_S)
         workers.look()
+
+
+def _schedule(channel: Channel) -> None:
+    def on_start(address: str) -> None:
+        channel.send_json({"address": address})
+
+    try:
+        protocol = "tls" if has_certificates("scheduler") else "tcp"
+        asyncio.run(schedule("127.0.0.1", 0, protocol, on_start))
+    except TilewrightError as error:
+        channel.send_json({"error": str(error)})
 
 
 async def _work(channel: Channel, address: str, offers: Mapping[str, Mapping[str, str]]) -> None:

@@ -23,7 +23,7 @@ def serve_scheduler(
     cannot be used.
     """
     require_distributed()
-    has_tls = has_certificates()
+    has_tls = has_certificates("scheduler")
     if not has_tls and host not in {None, *LOOPBACK}:
         raise ConfigurationError(
             f"a scheduler at {host} can be reached from other machines, and no TLS certificates "
@@ -46,7 +46,7 @@ async def schedule(host: str, port: int, protocol: str, on_start: Callable[[str]
     except (OSError, RuntimeError, ValueError) as error:  # dask chains the errors of its steps
         raise ClusterError(
             f"no scheduler can be started at port {port} of {host or 'this machine'}: "
-            f"{_cause(error)}. Choose another port, or correct --host and the certificates."
+            f"{_cause(error)}. Choose another port or --host."
         ) from error
     async with scheduler:
         on_start(scheduler.address)

@@ -82,19 +82,38 @@ def security() -> Security:
     return Security()
 
 
-def has_certificates() -> bool:
-    """Whether dask's configuration names certificates for TLS."""
+def has_certificates(role: str = "client") -> bool:
+    """Whether dask's configuration names certificates for TLS.
+
+    `role` is "client", "worker" or "scheduler". Raises `ConfigurationError` if the configuration
+    names an authority or requires encryption, but a process with this role cannot use it.
+    """
     found = security()
-    return bool(found.tls_ca_file and found.tls_client_cert)
+    if not found.tls_ca_file and not found.require_encryption:
+        return False
+    try:
+        if found.get_connection_args(role)["ssl_context"] is not None:
+            return True
+        reason = f"it names none for a {role} (ca-file, {role}.cert and {role}.key)"
+    except (OSError, ValueError) as error:  # the files are missing or invalid
+        files = (
+            getattr(found, f"tls_{part}") for part in ("ca_file", f"{role}_cert", f"{role}_key")
+        )
+        names = ", ".join(dict.fromkeys(str(file) for file in files if file))
+        reason = f"{getattr(error, 'strerror', None) or error} ({names})"
+    raise ConfigurationError(
+        "the TLS certificates of dask's configuration (distributed.comm.tls) cannot be used: "
+        f"{reason}. Correct the configuration (docs/cluster.md)."
+    )
 
 
-def url(address: Address) -> str:
-    """The address with its protocol.
+def url(address: Address, role: str = "client") -> str:
+    """The address with its protocol, for a process with this role.
 
     Raises `ConfigurationError` for a scheduler on another machine without TLS, because anyone who
     can write to the connection can change the results.
     """
-    if has_certificates():
+    if has_certificates(role):
         return f"tls://{address}"
     if not address.is_loopback:
         raise ConfigurationError(

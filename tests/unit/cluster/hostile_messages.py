@@ -71,6 +71,7 @@ def requests(file: str) -> dict[str, dict[str, Any]]:
             "op": "broadcast",
             "msg": {"op": "upload_file", "filename": "hostile_module.py", "data": module},
         },
+        "terminate": {"op": "terminate"},
     }
 
 

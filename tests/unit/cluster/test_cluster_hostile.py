@@ -59,7 +59,7 @@ def running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_requests_run_nothing(cluster: tuple[str, str], tmp_path: Path) -> None:
-    """Each of them ran a program in the scheduler or in the worker."""
+    """Each of them ran a program in the scheduler or in the worker, or ended it."""
     for name in hostile.requests(""):
         for address in cluster:
             asyncio.run(hostile.send(address, hostile.requests(str(tmp_path / name))[name]))
