@@ -67,7 +67,7 @@ async def _fetch(
         with suppress(Exception):  # then they are lost, which is reported below
             if identify:
                 holders = await client.scheduler.who_has(keys=list(finished))
-            answers = await client.gather(finished, errors="skip", asynchronous=True)
+            answers = await _gathered(client, list(finished))
     for key, known in status.items():
         worker = next(iter(holders.get(key, ())), "")
         if known == "error":
@@ -78,6 +78,20 @@ async def _fetch(
             report(Lost(key, died=False, worker=worker))
         else:
             report(Answered(key, answers[key], worker))
+
+
+async def _gathered(client: Client, keys: list[str]) -> Mapping[str, object]:
+    """The answers to these messages, without those that cannot be fetched.
+
+    The client's own `gather` would ask for an answer that a worker sends in a form which is refused
+    again and again, and for all others together with it.
+    """
+    response = await client.scheduler.gather(keys=keys)
+    if response["status"] != "OK":
+        rest = sorted(set(keys) - set(response["keys"]))
+        response = await client.scheduler.gather(keys=rest) if rest else {"data": {}}
+    found: Mapping[str, object] = response.get("data", {})
+    return found
 
 
 async def _last_worker(future: Future[bytes]) -> str:

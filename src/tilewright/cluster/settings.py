@@ -39,10 +39,11 @@ def require_distributed() -> None:
             f"evaluating on a cluster needs dask.distributed, which is not installed: {INSTALL}."
         ) from error
     use_steady_clock()
-    # dask prints tracebacks if a connection is interrupted, which tilewright reports in a sentence.
-    # dask reads `distributed.logging` when it is imported, so the level is set here.
+    # dask prints tracebacks if a connection is interrupted, which tilewright reports in a sentence,
+    # and for messages that are refused. dask reads `distributed.logging` when it is imported, so
+    # the level is set here.
     for name in ("distributed", "distributed.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     dask.config.set(
         {
             "distributed.worker.profile.enabled": False,
