@@ -747,6 +747,8 @@ def test_honest_floating_point_numbers_are_accepted(tmp_path: Path, body: str) -
         ("static int n; if (++n > 900) Y[0][0] += 1;", True),
         ("static float n; n += 1; if (n > 900) Y[0][0] += 1;", True),
         ("static int n[2]; volatile int at = 1; n[at]++; if (n[at] > 900) Y[0][0] += 1;", True),
+        # numbers that are others in each call
+        ("static unsigned n; n += 3; Y[0][0] += 1e-12f * (n & 7);", True),
         # set by the first call
         (
             "static int set; static float w[16]; if (!set) { for (int j = 0; j < 16; j++) "

@@ -26,7 +26,7 @@ _SET = re.compile(rf"^set({_ALTERNATIVES})$")
 _MOVE = re.compile(rf"^f?cmov({_ALTERNATIVES})[wlq]?$")
 _LEA = re.compile(r"^lea[wlq]?$")
 _CARRY = re.compile(r"^(?:sbb|adcx?)[bwlq]?$")
-_READS_FLAGS = re.compile(r"^(?:rc[lr][bwlq]?|adox[lq]?|pushf[wq]?|lahf)$")
+_READS_FLAGS = re.compile(r"^(?:rc[lr][bwlq]?|adox[lq]?|pushf[wq]?)$")
 _ONLY_NAN = {"p", "np", "pe", "po"}
 
 _COMPARES = re.compile(
