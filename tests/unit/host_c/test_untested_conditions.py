@@ -558,6 +558,7 @@ def test_a_condition_with_one_result_counts_although_a_number_in_memory_is_alway
         (("cmpl %eax, %ecx", "pushfq", "ret"), "nyn"),
         (("cmpl %eax, %ecx", "rcll $1, %eax", "ret"), "nyn"),
         (("cmpl %eax, %ecx", "jmp .L1"), "ny"),
+        (("cmpl %eax, %ecx", "jmp .L1", "addl %eax, %ecx"), "nyn"),
         (("cmpl %eax, %ecx", "movl %eax, %ecx"), "ny"),
         # another function does not read them
         (("cmpl %eax, %ecx", "call other"), "nn"),
