@@ -39,6 +39,7 @@ from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.proposers.rewriter.proposer import _ancestors
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.reading import read
+from tilewright.targets.gemmini import create_fp32_target
 
 WORKLOAD = Workload("w", "gemmini", (), 1)
 RENAMED = {
@@ -54,6 +55,8 @@ RENAMED = {
     "depth": "z",
     "jcols": "part",
 }
+
+FOLDERS = Path(__file__).parents[2] / "fixtures" / "foreign_folders"
 
 
 def brief(target: TargetBrief, menu: tuple[MenuOption, ...] | None = None) -> Brief:
@@ -115,7 +118,7 @@ def test_comments_layout_and_loop_names_do_not_make_a_new_kernel(target: TargetB
 def test_the_same_seed_gives_the_same_plans_in_any_process() -> None:
     script = (
         "from tilewright.core.records import *\n"
-        "from tilewright.targets.gemmini import create_target\n"
+        "from tilewright.targets.gemmini import create_fp32_target, create_target\n"
         "from tilewright.proposers.rewriter import create_proposer\n"
         "from kernel_model import gemm\n"
         "t = create_target().brief(); p = create_proposer()\n"
@@ -198,6 +201,16 @@ def test_the_schedule_of_a_tuned_start_gets_one_long_plan_at_a_time(
     monkeypatch.setattr(made, lambda _, steps, kernel, *__: (long.append(1) or steps, kernel))
     proposer.plan(brief(target), parent, history, 6, 1)
     assert len(long) == most
+
+
+def test_a_recurrence_that_raising_writes_out_is_not_begun_anew() -> None:
+    target = create_fp32_target().brief()
+    parent = trial((FOLDERS / "lqr_rollout" / "kernel.c").read_text())
+    plans = create_proposer().each_plan(brief(target), parent, History([parent]), 6, 1)
+    first, second = next(plans), next(plans)
+    assert not first.begins_anew
+    assert not second.begins_anew
+    assert {"carry t", "hoist-loads t"} <= set(str(first.parameters["steps"]).split("; "))
 
 
 @pytest.mark.parametrize("workload", ["gemm-64x128x96", "gemm-50x70x30", "conv-1x8x8x32x64-k3s1"])

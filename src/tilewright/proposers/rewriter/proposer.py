@@ -26,7 +26,7 @@ from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
 from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain
-from tilewright.proposers.rewriter.ir import Kernel, same_kernel
+from tilewright.proposers.rewriter.ir import Kernel, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
 from tilewright.proposers.rewriter.planning.catalogue import CHAIN, RAISE
@@ -55,6 +55,8 @@ nest."""
 MOST_LONG = 1
 """Number of long plans for a kernel with the schedule of a tuned starting kernel. Each takes
 seconds for a large kernel."""
+MOST_LONGER = 4
+"""A naive nest of a recurrence may have this many times the commands of the starting kernel."""
 
 
 class RewriterProposer:
@@ -175,7 +177,8 @@ class RewriterProposer:
         """The naive loop nests of the starting kernel, once in a run.
 
         Empty if the starting kernel is itself naive and its products cannot read earlier results in
-        local memory. If it is naive and they can, the starting kernel is the first nest.
+        local memory. If it is naive and they can, the starting kernel is the first nest. A nest in
+        which a recurrence is written out step by step is left out, because rewriting it takes long.
         """
         machine, offered = Machine.of(brief.target), brief.offered()
         if parent.candidate.parent_id is not None or not offered:
@@ -187,6 +190,8 @@ class RewriterProposer:
             try:
                 nest = step.apply(kernel, machine)
             except (InputError, NotApplicable):
+                continue
+            if _is_written_out(nest, kernel, machine):
                 continue
             given = are_alike(nest, kernel, machine)
             steps, start = ((), kernel) if given else ((step,), nest)
@@ -281,6 +286,12 @@ def _keeps_given_schedule(parent: Trial, history: History) -> bool:
     nests = any((p := t.candidate.plan) and p.begins_anew for t in history)
     lineage = history.lineage(parent.candidate.id)
     return nests and not any((p := t.candidate.plan) and p.begins_anew for t in lineage)
+
+
+def _is_written_out(nest: Kernel, kernel: Kernel, machine: Machine) -> bool:
+    """Whether a loop of a kernel that loads what it stored is no loop in the nest."""
+    number, given = (len(list(commands(k.body))) for k in (nest, kernel))
+    return number > MOST_LONGER * given and passes_through_memory(kernel, machine)
 
 
 def _ancestors(parent: Trial, history: History) -> list[Trial]:
