@@ -44,6 +44,7 @@ PUSHED_FLAGS = "pushed flags"
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
 _POPS = re.compile("pop[wlq]?")
+_ADDS_FLOATS = re.compile(r"(?:add|sub)s[sd]")
 _NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 
 
@@ -239,12 +240,20 @@ class Analysis:
                 floats_in_memory=around.floats_in_memory,
             )  # fmt: skip
             self.numbers[one.at] = one, results
-            self.floats[one.at] = one, floats_of(one)
+            is_left_out = not around.sums_of_data and self._adds_data(one, state)
+            self.floats[one.at] = one, [] if is_left_out else floats_of(one)
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
         elif effects.may_set_flags and data:
             state.add(FLAGS)
         self._write(known, at, state, data=data)
+
+    def _adds_data(self, one: Instruction, state: set[str]) -> bool:
+        """Whether an instruction adds, or subtracts, two floats that both depend on data."""
+        return _ADDS_FLOATS.fullmatch(one.name) is not None and all(
+            one.at in self.sources if in_memory(operand) else registers(operand)[0] in state
+            for operand in one.operands
+        )
 
     def _depends(self, known: Known, at: int, state: set[str]) -> bool:
         """Whether the result of an instruction depends on data."""

@@ -88,10 +88,10 @@ def sequences_of(listing: Listing) -> list[Site]:
 
 
 def numbers_of(listing: Listing, around: Surroundings) -> list[Site]:
-    """The instructions that write whole numbers that may depend on data. Raises `TooLargeError`."""
+    """The instructions that write numbers that may depend on data. Raises `TooLargeError`."""
     analysis = Analysis(listing, around, decisions=False)
     analysis.run()
-    found = [site for site in _numbers_of(analysis) if not site.is_float]
+    found = _numbers_of(analysis)
     if len(found) > MOST_SEQUENCES:
         raise TooLargeError
     return found

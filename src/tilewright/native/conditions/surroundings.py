@@ -29,6 +29,7 @@ class Surroundings:
         only_own_lines: whether conditions count only if they have a line of the kernel's source.
             Of all others, the results are recorded like whole numbers.
         floats_in_memory: whether floats that are written to memory are recorded like whole numbers.
+        sums_of_data: whether sums of two floats that both depend on data are recorded.
     """
 
     entries: re.Pattern[str]
@@ -40,6 +41,7 @@ class Surroundings:
     remembers: bool = False
     only_own_lines: bool = False
     floats_in_memory: bool = True
+    sums_of_data: bool = True
 
 
 OF_C = Surroundings(
