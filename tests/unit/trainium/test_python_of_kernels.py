@@ -194,6 +194,21 @@ class Widest(Wide):
     def area(self):
         return -super().area()
 found.append((Wide(3).area(), Widest(3, 5).area(), Wide(5).half))
+from dataclasses import dataclass
+@dataclass
+class Tile:
+    rows: int
+    columns: int = 4
+    def __post_init__(self):
+        self.elements = self.rows * self.columns
+class Named(Tile):
+    def __init__(self, name, rows):
+        super().__init__(rows, columns=3)
+        self.name = name
+class Alone:
+    def __init__(self):
+        super().__init__()
+found.append((Named("a", 2).elements, Named("b", 5).name, Tile(2).elements, Alone() is None))
 class Size:
     def __init__(self, values):
         self.values = values

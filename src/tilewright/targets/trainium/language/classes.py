@@ -84,15 +84,21 @@ class Class:
                     return member
             raise KernelError("unsupported_operand", f"{self.name} has no such member")
         record = Record(self, {})
+        self.initialise(run, record, args, kwargs)
+        return record
+
+    def initialise(
+        self, run: Execution, record: Record, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> None:
+        """What `__init__` of the class does: the kernel's own, or that of a dataclass."""
         first = self.members.get("__init__")
         if isinstance(first, Function):
             first.call(run, [record, *args], kwargs)
-            return record
+            return
         self._fill(run, record, args, dict(kwargs))
-        then = self.members.get("__post_init__")
+        then = record.cls.members.get("__post_init__")
         if isinstance(then, Function):
             then.call(run, [record], {})
-        return record
 
     def _fill(
         self, run: Execution, record: Record, args: Sequence[Any], kwargs: dict[str, Any]
@@ -160,7 +166,9 @@ class Parent:
     owner: Any
 
     def attribute(self, run: Execution, name: str) -> Any:
-        """The member that the first base class has."""
+        """The member of the first base class that has it."""
+        if name == "__init__":
+            return Builtin(name, self._initialise, masked=False)
         for base in self.cls.bases:
             found = base.members.get(name)
             if isinstance(found, Function):
@@ -169,9 +177,11 @@ class Parent:
                 return found.function.call(run, [self.owner], {})
             if found is not None:
                 return attribute_of_class(base, name)
-        if name == "__init__":  # that of `object`
-            return Builtin(name, lambda run, *args, **options: None)
         raise not_supported(f"attribute {name!r} of the base classes of {self.cls.name}")
+
+    def _initialise(self, run: Execution, *args: Any, **kwargs: Any) -> None:
+        for base in self.cls.bases[:1]:
+            base.initialise(run, self.owner, args, kwargs)
 
 
 def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
