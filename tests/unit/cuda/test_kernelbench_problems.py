@@ -574,6 +574,21 @@ def test_constants_that_repeat_independent_work_become_smaller_first(
 
 
 @needs_torch
+@pytest.mark.parametrize(
+    ("assigned", "smaller"),
+    [("rows, columns = 4096, 4096", (256, 2048)), ("rows = columns = 4096", (512, 512))],
+)
+def test_constants_that_are_assigned_together_become_smaller(
+    tmp_path: Path, assigned: str, smaller: tuple[int, int]
+) -> None:
+    path = tmp_path / "problem.py"
+    text = SIZES.replace("FORMULA", "torch.softmax(x, dim=1)")
+    path.write_text(text.replace("rows = ROWS\ncolumns = COLUMNS", assigned))
+    _, reduced = read_problem(path, "kernelbench", "problem")
+    assert reduced.problem.given.inputs[0].shape == smaller
+
+
+@needs_torch
 def test_a_problem_is_described_without_its_arrays(tmp_path: Path) -> None:
     """A model without arrays of its own: the first arrays are those of get_inputs."""
     path = tmp_path / "problem.py"

@@ -42,7 +42,8 @@ from tilewright.targets.cuda.models.readings import (
 from tilewright.targets.cuda.models.rearranging import only_where, or_else, simple
 
 _FEW_FILTERS = 16
-"""If a group of channels has fewer filters, a product by blocks would compute mostly zeros."""
+"""If a group of channels has at most as many filters, a product by blocks, which are larger, would
+mostly compute nothing."""
 _MOST_IN_LOOPS = 1 << 12
 """Maximum number of elements of a window that one thread passes over."""
 
@@ -145,9 +146,8 @@ def convolution(reading: Reading, given: Sequence[Any], groups: Size, shape: Sha
         for said, usual in zip([*given[3:6], [*given, 1, 1][9]], (1, 0, 1, 1), strict=True)
     )
     windows = Windows(extent, stride, padding, dilation, spread)
-    few = filters.shape[0][0] // groups[0] < _FEW_FILTERS
-    terms = count(filters.shape[1:])[0]
-    if few and groups[0] > 1 and terms <= _MOST_IN_LOOPS:
+    few = filters.shape[0][0] // groups[0] <= _FEW_FILTERS
+    if few and count(filters.shape[1:])[0] <= _MOST_IN_LOOPS:
         found = _in_loops(reading, given, windows, groups, shape)
     else:
         images = reading.value(given[0])
