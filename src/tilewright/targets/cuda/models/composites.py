@@ -2,7 +2,7 @@
 then be joined with those of other operations.
 
     native_group_norm     view, native_layer_norm, view, mul, add
-    native_batch_norm     mean, mean, sub, mul, mean, mean, add, rsqrt, mul, mul, add
+    native_batch_norm     sum, sum, div, sub, mul, sum, sum, div, add, rsqrt, mul, mul, add
     convolution           flip, view, transpose, view, convolution (transposed)
     split                 slice, slice
     nll_loss_forward      gather, neg, sum, differs, sum, div
@@ -137,10 +137,13 @@ def _batch_norm(steps: _Steps, operation: Operation) -> None:
     else:
         if training:
             axes = [0, *range(2, len(shape))]
-            average = steps.reduced("mean", value, axes)
+            size = math.prod(shape) // shape[1]
+            total = steps.reduced("sum", value, axes)
+            average = steps("div.Scalar", total["shape"], total, size)
             off = steps("sub.Tensor", shape, value, average)
             square = steps("mul.Tensor", shape, off, off)
-            variance = steps.reduced("mean", square, axes)
+            total = steps.reduced("sum", square, axes)
+            variance = steps("div.Scalar", total["shape"], total, size)
         else:
             average, variance = (
                 steps("view.default", channels, said, channels) for said in (average, variance)
