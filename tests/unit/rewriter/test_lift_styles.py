@@ -164,6 +164,8 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         " 16, 1); last = A[i]; }",
         "for (int i = 0; i < 20; i++) { int at = 9; for (int n = 0; n < i; n++)"
         " { mvin(A[at], SPAD(n), 16, 1); at = n; } mvin(A[at], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int at = 4; for (int n = 5; n < i; n++)"
+        " { mvin(A[at], SPAD(n), 16, 1); at = n; } mvin(A[at], SPAD(50), 16, 1); }",
         "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); a = b;"
         " b = n; } mvin(A[a], SPAD(b), 16, 1);",
         "uint32_t a = ACC(1), b = SPAD(2); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"

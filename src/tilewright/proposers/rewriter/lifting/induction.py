@@ -199,6 +199,10 @@ def after_loop(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> 
     """The variable after the loop."""
     if marked.last == marked.mark:
         return marked.first
+    varies = marked.last is not None and _names_of(marked.last) & _marks(changing)
+    is_previous = marked.step is None and _previous(marked, count, changing) is not None
+    if varies and is_previous and not (count.upper - count.lower).is_const:
+        raise NotModelled("a loop may have no iteration")
     end = count.lower + count.trips * count.step
     head = _solved(marked, count, changing)
     return _at(head, {count.variable: end})

@@ -36,7 +36,7 @@ def load_early(block: Block) -> Block:
 
 
 def _is_within_product(block: Block, before: list[Stmt]) -> bool:
-    """Whether the last command of a product before this place latches an operand for the next."""
+    """Whether these commands end between the two commands of a product."""
     execute = (
         s.name
         for s in reversed(before)
