@@ -17,14 +17,13 @@ line.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.config import is_plain_proposer
 from tilewright.core.errors import ConfigurationError, UnknownNameError
-from tilewright.core.files import read_text
+from tilewright.core.files import parse_toml, read_text
 from tilewright.core.text import plain_text
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _table(file: Path) -> Mapping[str, Any] | None:
     if "tilewright" not in text:
         return None
     try:
-        table = tomllib.loads(text).get("tool", {}).get("tilewright")
+        table = parse_toml(text).get("tool", {}).get("tilewright")
     except (ValueError, AttributeError, RecursionError) as error:
         raise ConfigurationError(
             f"{file} is not valid TOML ({error}). Correct the file."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import tomllib
 from contextlib import suppress
@@ -16,9 +17,19 @@ if TYPE_CHECKING:
     from tilewright.core.records import KernelLanguage
 
 MAX_TOML_BYTES = 16 << 10
-"""Maximum size of TOML files. Parsing nested keys of this length takes seconds; real files are much
-smaller.
+"""Maximum size of TOML files that describe tasks. Real files are much smaller."""
+MAX_KEY_PARTS = 32
+"""Maximum number of parts of a dotted TOML key. The time that `tomllib` takes for a key grows with
+the square of this number.
 """
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?+|'[^'\n]*+'?+)"""
+_DOT = r"[ \t]*+\.[ \t]*+"
+_TOKEN = re.compile(
+    rf"""#[^\n]*+|"{{3}}(?:[^\\]|\\.)*?(?:"{{3,5}}|\Z)|'{{3}}.*?(?:'{{3,5}}|\Z)"""
+    rf"|{_PART}(?:{_DOT}{_PART}){{0,{MAX_KEY_PARTS - 1}}}+(?P<too_long>{_DOT})?",
+    re.DOTALL,
+)
+"""A comment, a string of several lines, or a dotted key. Every character is read once."""
 MAX_TEXT_BYTES = 1 << 20
 """Maximum size of a kernel or a reference, which is larger than any that a person would write."""
 
@@ -110,7 +121,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; `OSError` also for one that is not valid."""
     text = read_text(path, MAX_TOML_BYTES)
     try:
-        found = tomllib.loads(text)
+        found = parse_toml(text)
         _require_machine_numbers(found)
         return found
     except ValueError as error:  # also raised for numbers with thousands of digits
@@ -118,6 +129,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError:
         message = "it is not valid TOML: its values are nested too deeply"
         raise OSError(errno.EINVAL, message, str(path)) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a text in TOML. `ValueError` if it is not valid or contains a key with more
+    than `MAX_KEY_PARTS` parts; `RecursionError` if its values are nested too deeply.
+    """
+    if any(token["too_long"] for token in _TOKEN.finditer(text)):
+        raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts")
+    return tomllib.loads(text)
 
 
 def _require_machine_numbers(table: object) -> None:

@@ -380,6 +380,8 @@ def test_a_pyproject_that_is_no_plain_file_is_left_alone(
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "pyproject.toml").write_text(f"[tool.tilewright]\nseed = {'9' * 5000}\n")
     assert "not valid TOML" in cli("targets").err
+    (tmp_path / "pyproject.toml").write_text(f"[tool.tilewright]\nseed.{'a.' * 500_000}a = 1\n")
+    assert "a key has more than 32 parts" in cli("targets").err
 
 
 def test_no_help_shows_a_type_for_a_number(cli: Cli) -> None:

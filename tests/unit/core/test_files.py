@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from tilewright.core.errors import OutputError
 from tilewright.core.files import (
     MAX_TOML_BYTES,
+    parse_toml,
     read_bytes,
     read_text,
     read_toml,
@@ -83,6 +85,12 @@ def test_what_is_no_text_is_said(tmp_path: Path) -> None:
         ("a = " + "9" * 5000, "it is not valid TOML"),
         ("a = [1, {b = 0x" + "f" * 5000 + "}]", "more than 64 bits"),
         ("a = " + "[" * 5000, "nested too deeply"),
+        ("a." * 32 + "a = 1", "a key has more than 32 parts"),
+        ("[" + "a . " * 32 + "a]", "a key has more than 32 parts"),
+        ('b = {"\\"" . \'"\' . ' + "a-b." * 30 + "a = 1}", "a key has more than 32 parts"),
+        ("b = {c = '''\n\"''', " + "a." * 32 + "a = 1}", "a key has more than 32 parts"),
+        ('b = {c = """\n\\"""\'""""", ' + "a." * 32 + "a = 1}", "a key has more than 32 parts"),
+        ("# '''\n" + "a." * 32 + "a = 1", "a key has more than 32 parts"),
         ("#" * (MAX_TOML_BYTES + 1), "it is larger than 16 KiB"),
     ],
 )
@@ -92,3 +100,25 @@ def test_toml_that_cannot_be_read_is_one_clause(tmp_path: Path, text: str, reaso
         read_toml(tmp_path / "file.toml")
     assert reason in raised.value.strerror
     assert "\n" not in raised.value.strerror
+
+
+def test_keys_of_32_parts_and_texts_with_many_dots_are_read() -> None:
+    text = "a." * 31 + 'a = "' + "a." * 99 + '" # ' + "a." * 99 + "\n"
+    more = 'b = """\n"' + "a." * 99 + '\\""""""\n'
+    value: object = parse_toml(more + text)
+    for _ in range(32):
+        assert isinstance(value, dict)
+        value = value["a"]
+    assert value == "a." * 99
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    ["a", " ", "'", "\\", '"a', "a.", "a ", "a. ", '"\\', '"""', "'''\n"],
+)
+def test_refusing_a_large_text_takes_less_than_two_seconds(repeated: str) -> None:
+    text = "a = " + repeated * (100_000 // len(repeated))
+    before = process_time()
+    with pytest.raises(ValueError, match=r"key has more|at line|at end"):
+        parse_toml(text)
+    assert process_time() - before < 2
