@@ -763,6 +763,15 @@ def test_honest_floating_point_numbers_are_accepted(tmp_path: Path, body: str) -
             "for (int j = 0; j < 16; j++) Y[2][j] += 1e-12f * w[j];",
             False,
         ),
+        *(
+            (
+                f"static {kind} w[16]; for (int j = 0; j < 16; j++) "
+                "{ union { float f; unsigned u; } x = {X[2][j]}; w[j] = x.u >> 16; }"
+                "for (int j = 0; j < 16; j++) Y[2][j] += 1e-12f * w[15 - j];",
+                False,
+            )
+            for kind in ("unsigned char", "short")
+        ),
     ],
 )
 def test_a_kernel_may_not_depend_on_earlier_calls(

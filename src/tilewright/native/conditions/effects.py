@@ -199,8 +199,8 @@ def _keeps_its_target(name: str, operands: tuple[str, ...]) -> bool:
     masked = "{%k" in operands[-1] and "{z}" not in operands[-1]
     if masked or _MOVE.match(name):
         return True
-    if name in ("movb", "movw"):  # the other bits stay as they are
-        return True
+    if name in ("movb", "movw"):  # the other bits of a register stay as they are
+        return not in_memory(operands[-1])
     if name in ("movss", "movsd"):
         return len(operands) < 3 and not any(map(in_memory, operands))
     if name in ("imull", "imulq", "imulw"):
