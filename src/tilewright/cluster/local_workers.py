@@ -24,6 +24,7 @@ from tilewright.cluster.schedulers import schedule
 from tilewright.cluster.settings import has_certificates, require_distributed
 from tilewright.cluster.worker_stream import silence
 from tilewright.core.errors import ClusterError, TilewrightError
+from tilewright.core.text import counted
 from tilewright.evaluation.worker import die_with_parent
 from tilewright.sandbox.child import Channel, Child
 
@@ -171,7 +172,7 @@ def serve(
     """Run this number of workers for the scheduler at `address` until Ctrl-C."""
     names = ", ".join(name for name in offers if "@" not in name)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    say(f"{count} workers for {address} offer {names}; Ctrl-C stops them")
+    say(f"{counted(count, 'worker')} for {address}, which can evaluate {names}; Ctrl-C ends this")
     try:
         _say_if_away(address, say)
         with closing(Workers(address, count, offers)) as workers:

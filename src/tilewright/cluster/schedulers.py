@@ -31,6 +31,8 @@ def serve_scheduler(
             "leave --host out."
         )
     where = host or ("" if has_tls else "127.0.0.1")
+    if ":" in where and not where.startswith("["):
+        where = f"[{where}]"  # dask requires an IPv6 address in this form
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         asyncio.run(schedule(where, port, "tls" if has_tls else "tcp", on_start))
@@ -40,8 +42,8 @@ def serve_scheduler(
 
 async def schedule(host: str, port: int, protocol: str, on_start: Callable[[str], None]) -> None:
     """Run a scheduler until it is told to end. `port` may be 0 for any free port."""
-    scheduler = create_scheduler(host, port, protocol)
     try:
+        scheduler = create_scheduler(host, port, protocol)
         await scheduler
     except (OSError, RuntimeError, ValueError) as error:  # dask chains the errors of its steps
         raise ClusterError(

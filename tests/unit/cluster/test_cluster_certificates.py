@@ -81,6 +81,27 @@ def test_a_port_that_is_in_use() -> None:
             serve_scheduler(None, port, print, print)
 
 
+def test_an_ipv6_address_needs_no_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--host ::1` ended with an internal error."""
+    hosts: list[str] = []
+
+    async def schedule(host: str, *_: object) -> None:
+        hosts.append(host)
+
+    monkeypatch.setattr("tilewright.cluster.schedulers.schedule", schedule)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    for host in ("::1", "[::1]", "localhost"):
+        serve_scheduler(host, 0, print, print)
+    assert hosts == ["[::1]", "[::1]", "localhost"]
+
+
+def test_a_host_that_is_no_address(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    wrong = "no scheduler can be started at port 0 of "
+    with dask.config.set(settings(folder, "scheduler")), pytest.raises(ClusterError, match=wrong):
+        serve_scheduler("[::1", 0, print, print)
+
+
 def test_a_local_cluster_uses_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in (folder / "environment").read_text().splitlines():
         name, _, value = line.removeprefix("export ").partition("=")
