@@ -234,6 +234,8 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
         ([("add_.Tensor", (R, C), X, 1)], "an array that it may use elsewhere"),
         ([("max_pool2d_with_indices.default", (R, C), X, [4096, 2])], "one thread passes over"),
         ([("avg_pool1d.default", (R, C), X, [2], [2], [0], True)], "round up the number"),
+        ([("_adaptive_avg_pool2d.default", (R, C), X, [3, 4])], "it computes _adaptive_avg_pool2d"),
+        ([("adaptive_max_pool2d.default", (R, C), X, [3, 4])], "it computes adaptive_max_pool2d"),
         ([("bmm.default", ((70_000, 4), R, R), ("input 0", ((70_000, 4), R, C)),
            ("input 1", ((70_000, 4), C, R)))], "more than 65535 pairs"),
         ([("convolution.default", ((70_000, 4), 32, C), ("input 0", ((70_000, 4), 4, C)),
@@ -570,6 +572,10 @@ MODELS = {
         "y = torch.nn.functional.conv2d(x, self.many, None, (1, 2), (0, 1), (2, 1), 2)\n"
         "        return torch.nn.functional.conv2d(x, self.few, self.conv.bias[:6], 2, 1, 1, 6)"
         ".sum((0, 2, 3)) + y.mean((0, 2, 3))[:6]",
+    ),
+    "one image": (
+        "torch.randn(3, 9, 8)",
+        "return torch.nn.functional.conv2d(x, self.many.view(40, 3, 3, 3), None, 1, 1)",
     ),
     "convolution of one axis": (
         "torch.randn(2, 6, 40)",

@@ -36,6 +36,8 @@ found.append(2 in (n for n in range(3)))
 found.append([*zip([1, 2, 3], iter([4, 5]))])
 first, *others = (n for n in range(4))
 found.append((first, others, max(n for n in (3, 7, 5)), all(n for n in ())))
+rest = iter([1, 2, 3])
+found.append((2 in rest, iter(rest) is rest, list(rest)))
 """
 STATEMENTS_WITH_YIELD = """
 def walk(depth):
@@ -114,6 +116,7 @@ with Scope("e"):
     pass
 """
 MATCHES = """
+from collections import namedtuple
 class Conv:
     def __init__(self, taps):
         self.taps = taps
@@ -139,7 +142,7 @@ def name(value):
             return taps
     return "other"
 for value in (0, 1, 7, 70, "blur", "sobel", None, (1, (2, 3, 4)), [9, 5, 6, 7], (), [3],
-              Conv(3), Conv(5)):
+              Conv(3), Conv(5), namedtuple("Ends", "a b c")(7, 2, 3)):
     found.append(name(value))
 """
 OUTER_NAMES = """
@@ -231,6 +234,51 @@ size[1] = 7
 found.append((size.values, Size([1]) == Size([1]), Size([1]) != Size([1]), 7 in size, 3 in size))
 found.append((Size([1]) < size, Size([1]) > size, not Size([]), 1 if size else 0))
 """
+CLASSES_WITH_SEVERAL_BASES = """
+from dataclasses import dataclass
+class First:
+    size = 1
+    def __init__(self, n):
+        self.log = ["first", n]
+    def name(self):
+        return ["first"]
+class Second(First):
+    def __init__(self, n):
+        super().__init__(n + 1)
+    def name(self):
+        return ["second"] + super().name()
+class Third(First):
+    size = 3
+    def __init__(self, n):
+        super().__init__(n * 10)
+    def name(self):
+        return ["third"] + super().name()
+class Both(Second, Third):
+    def name(self):
+        return ["both"] + super().name()
+found.append((Both(1).log, Both(1).name(), Both.size, isinstance(Both(1), Third)))
+@dataclass
+class Sized(First):
+    n: int = 2
+found.append((Sized(5).n, Sized(5) in [Sized(5)], [1] in [[1]]))
+class Count:
+    def __init__(self, n):
+        self.n = n
+    def __iadd__(self, by):
+        self.n += by
+        return self
+    def __add__(self, by):
+        return "sum"
+    def __sub__(self, other):
+        return "left"
+    __radd__ = __add__
+class Countdown(Count):
+    def __rsub__(self, other):
+        return "right"
+count = same = Count(1)
+count += 5
+found.append((same.n, 1 + count, Count(1) - Countdown(2), Count(1) - Count(2)))
+"""
 TEXTS_NUMBERS_AND_ITEMS = """
 found.append(("a,b".split(","), " a ".strip(), "abc".replace("b", "dd"), "ab".find("b")))
 found.append(((6).bit_length(), int("12"), float("1.5"), float("-inf") < 0, "12".isdigit()))
@@ -239,7 +287,9 @@ items.sort()
 found.append(items.copy())
 items.sort(reverse=True)
 del items[0], items[-1]
-found.append(items)
+same = items
+items *= 2
+found.append(same)
 places = {"a": 1, "b": 2}
 places.update({"c": 3}, d=4)
 del places["a"]
@@ -280,7 +330,7 @@ found.append((groups["a"], copy["b"], len(groups), sorted(copy)))
     [
         ITEMS_ARE_COMPUTED_WHEN_THEY_ARE_NEEDED, STATEMENTS_WITH_YIELD, CONTEXTS, MATCHES,
         OUTER_NAMES, OWN_CLASSES, CLASSES_WITH_BASES_AND_OPERATORS, TEXTS_NUMBERS_AND_ITEMS,
-        MODULES, DICTS_WITH_DEFAULTS,
+        MODULES, DICTS_WITH_DEFAULTS, CLASSES_WITH_SEVERAL_BASES,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("language", [1, 2])
@@ -344,6 +394,16 @@ def test_a_generator_makes_its_instructions_when_an_item_is_taken() -> None:
         ("super().__init__()", "undefined_name"),
         ("class A:\n    def f(self):\n        super().g()\nA().f()", "not_supported"),
         ("class A:\n    def __iter__(self):\n        return self\nlist(A())", "not_supported"),
+        ("class A:\n    def __new__(cls):\n        return 1\nA()", "not_supported"),
+        ("class A:\n    __match_args__ = ('n',)\nA()", "not_supported"),
+        ("class A:\n    def f(self):\n        return super().g()\nA.f(1)", "unsupported_operand"),
+        ("class A:\n    pass\nclass B(A):\n    pass\nclass C(A, B):\n    pass",
+         "unsupported_operand"),
+        ("class A:\n    def __eq__(self, other):\n        return True\n[A()] == [A()]",
+         "not_supported"),
+        ("from dataclasses import dataclass\n@dataclass(eq=False)\nclass A:\n    n: int",
+         "not_supported"),
+        ("class A:\n    n = 1\nmatch A():\n    case A(1):\n        pass", "not_supported"),
         ("t = [1]\ndel t[1]", "index"),
         ("t = {}\ndel t['a']", "index"),
         ("int('1x')", "arithmetic"),

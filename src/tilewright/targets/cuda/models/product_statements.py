@@ -73,7 +73,9 @@ def _patches(
     moves = begins.windows
     axes = len(begins.filters.shape) - 2
     groups = host.size(begins.groups)
-    given = ["1"] * (3 - axes) + [f"(int){right}.size({2 + axis})" for axis in range(axes)]
+    images, channels = map(host.size, begins.images.shape[:2])  # the array may have another shape
+    rows = host.size(begins.filters.shape[0])
+    given = ["1"] * (3 - axes) + [host.size(size) for size in begins.images.shape[2:]]
     found = ["deep", "high", "wide"]
     sizes = dict[str, int]()
     for at, axis in enumerate("ZYX"):
@@ -84,8 +86,8 @@ def _patches(
     names = zip(found, ["1"] * (3 - axes) + results, strict=True)
     extents = ", ".join(f"{name} = {size}" for name, size in names)
     return left, (
-        f"  int groups = {groups}, images = (int){right}.size(0) * groups;\n"
-        f"  int rows = (int){left}.size(0) / groups, channels = (int){left}.size(1);\n"
+        f"  int groups = {groups}, images = {images} * groups;\n"
+        f"  int rows = {rows} / groups, channels = {channels} / groups;\n"
         f"  int terms = channels * WINDOW, {extents}, columns = deep * high * wide;\n"
         "  size_t left_step = (size_t)rows * terms;\n"
         f"  Right factor{{{right}.data_ptr<float>(), channels, {', '.join(given)}, high, wide, "

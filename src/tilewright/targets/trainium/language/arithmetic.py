@@ -97,16 +97,23 @@ _COMPARISONS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
+IN_PLACE = {symbol: name.replace("__", "__i", 1) for symbol, (name, _) in _METHODS.items()}
 OPERATOR_METHODS = frozenset(
     name for table in (_METHODS, _COMPARISONS) for names in table.values() for name in names
-)
+).union(IN_PLACE.values())
 """The methods of classes that operators call."""
 
 
 def _by_method(run: Execution, names: tuple[str, str] | None, left: Any, right: Any) -> Any:
     """The result of the left operand's method or the right one's; NotImplemented without both."""
-    operands = (left, right), (right, left)
-    for name, (one, other) in zip(names or (), operands, strict=False):
+    calls = [*zip(names or (), ((left, right), (right, left)), strict=False)]
+    if (
+        type(left) is type(right) is Record
+        and right.cls is not left.cls
+        and right.cls.inherits(left.cls)
+    ):
+        calls.reverse()  # the method of a derived class goes first
+    for name, (one, other) in calls:
         own = special_method(one, name)
         if own is not None:
             return own.call(run, [other], {})

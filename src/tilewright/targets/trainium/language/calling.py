@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
@@ -36,7 +36,7 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
     if own is not None:
         return own.call(run, args, kwargs)
     if isinstance(called, Decorator):
-        return _decorated(called, args)
+        return _decorated(called, args, kwargs)
     if isinstance(called, DType) and len(args) == 1 and type(args[0]) in NUMBERS:
         return float(args[0]) if called.is_float else int(args[0])
     if isinstance(called, HostType) and len(args) == 1 and type(args[0]) in NUMBERS:
@@ -56,12 +56,16 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
     raise KernelError("unsupported_operand", f"a {type(called).__name__} is not a function")
 
 
-def _decorated(decorator: Decorator, args: Sequence[Any]) -> Any:
+def _decorated(decorator: Decorator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """`nki.jit` does not change a function; `nki.jit(mode=...)` is the same decorator."""
+    for name in ("eq", "init"):
+        if decorator.name == "dataclass" and kwargs.get(name) is False:
+            raise not_supported(f"dataclass({name}=False)")
     if len(args) != 1 or not isinstance(args[0], (Function, Class)):
         return decorator
     if isinstance(args[0], Class):
-        args[0].kind = "dataclass" if decorator.name == "dataclass" else args[0].kind
+        if decorator.name == "dataclass":
+            args[0].becomes_dataclass()
     elif decorator.name.startswith("nki."):
         args[0].is_kernel = True
     return args[0]

@@ -36,7 +36,8 @@ class Class:
     """A class. Calling it creates a `Record`.
 
     `fields` are the annotated names in its body with their defaults. `members` are all names that
-    its body defines, including those of its base classes.
+    its body defines, including those of its base classes; `own` are those of its body alone.
+    `order` is the class and its base classes in the order in which Python looks for a member.
     """
 
     def __init__(
@@ -49,16 +50,16 @@ class Class:
     ) -> None:
         self.name = name
         self.kind: ClassKind = kind
-        self.bases = bases
+        self.own, self.own_fields = members, fields
+        self.order = self._ordered(bases)
         self.fields: dict[str, Any] = {}
         self.members: dict[str, Any] = {}
+        for cls in reversed(self.order):
+            self.fields.update(cls.own_fields)
+            self.members.update(cls.own)
         for base in bases:
-            self.fields.update(base.fields)
-            self.members.update(base.members)
             if base.kind != "plain" and kind == "plain":
                 self.kind = base.kind
-        self.fields.update(fields)
-        self.members.update(members)
         for member in members.values():
             function = member.function if isinstance(member, Method) else member
             if isinstance(function, Function) and function.owner is None:
@@ -66,15 +67,30 @@ class Class:
         if self.kind == "enum":
             self._make_members(members)
 
+    def _ordered(self, bases: Sequence[Class]) -> list[Class]:
+        try:
+            self._type: type = type("", tuple(base._type for base in bases), {"of": self})
+        except TypeError:
+            raise KernelError(
+                "unsupported_operand", f"the base classes of {self.name} have no common order"
+            ) from None
+        return [step.__dict__["of"] for step in self._type.__mro__[:-1]]
+
     def _make_members(self, names: Mapping[str, Any]) -> None:
         for number, (name, value) in enumerate(names.items(), 1):
             if not isinstance(value, (Function, Method)):
                 shown = number if isinstance(value, Decorator) else value  # enum.auto()
                 self.members[name] = Record(self, {"name": name, "value": shown})
 
+    def becomes_dataclass(self) -> None:
+        """Give it the `__init__` of a dataclass in place of an inherited one."""
+        self.kind = "dataclass"
+        if "__init__" not in self.own:
+            self.own["__init__"] = self.members["__init__"] = None
+
     def inherits(self, other: Class) -> bool:
         """Whether it is `other` or has it among its base classes."""
-        return self is other or any(base.inherits(other) for base in self.bases)
+        return other in self.order
 
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A new record; for an enum, the member with this value."""
@@ -133,6 +149,8 @@ class Record:
         self.values = values
 
     def __eq__(self, other: object) -> bool:
+        if self is not other and "__eq__" in self.cls.members:
+            raise not_supported(f"comparing objects of {self.cls.name} that are items")
         if self.cls.kind not in ("dataclass", "tuple") or not isinstance(other, Record):
             return self is other
         return self.cls is other.cls and self.values == other.values
@@ -166,11 +184,11 @@ class Parent:
     owner: Any
 
     def attribute(self, run: Execution, name: str) -> Any:
-        """The member of the first base class that has it."""
+        """The member of the next class that has it."""
         if name == "__init__":
             return Builtin(name, self._initialise, masked=False)
-        for base in self.cls.bases:
-            found = base.members.get(name)
+        for base in self._next():
+            found = base.own.get(name)
             if isinstance(found, Function):
                 return Bound(found, self.owner)
             if isinstance(found, Method) and found.mark == "property":
@@ -180,8 +198,19 @@ class Parent:
         raise not_supported(f"attribute {name!r} of the base classes of {self.cls.name}")
 
     def _initialise(self, run: Execution, *args: Any, **kwargs: Any) -> None:
-        for base in self.cls.bases[:1]:
+        following = self._next()
+        with_own = [base for base in following if "__init__" in base.own or base.kind != "plain"]
+        for base in (with_own or following)[:1]:
             base.initialise(run, self.owner, args, kwargs)
+
+    def _next(self) -> list[Class]:
+        """The classes that Python searches after this one for members of the owner."""
+        cls = self.owner.cls if isinstance(self.owner, Record) else self.owner
+        if not isinstance(cls, Class) or not cls.inherits(self.cls):
+            raise KernelError(
+                "unsupported_operand", f"super() is used on another object than a {self.cls.name}"
+            )
+        return cls.order[cls.order.index(self.cls) + 1 :]
 
 
 def attribute_of_record(run: Execution, record: Record, name: str) -> Any:

@@ -86,6 +86,11 @@ _SPECIAL = (
     "__setitem__", "__contains__", "__call__", "__enter__", "__exit__", *OPERATOR_METHODS,
 )  # fmt: skip
 """Special methods of Python that are called."""
+_HOOKS = (
+    "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__",
+    "__match_args__",
+)  # fmt: skip
+"""Special names that Python uses where this interpreter does not."""
 _BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}
 
 
@@ -122,16 +127,36 @@ def _class(node: ast.ClassDef) -> Statement:
     return define
 
 
+def _special_name(node: ast.Assign) -> Statement:
+    """`__radd__ = __add__`. Nothing here depends on `__slots__` and similar names."""
+    names = [t.id for t in node.targets if isinstance(t, ast.Name)]
+    for name in names:
+        if name in _HOOKS:
+            raise not_supported(f"a class with {name!r}", node.lineno)
+    special, value = [name for name in names if name in _SPECIAL], node.value
+
+    def define(frame: Frame) -> int:
+        for name in special:
+            if not isinstance(value, ast.Name) or value.id not in frame.names:
+                raise not_supported(f"this value of {name!r}", node.lineno)
+            frame.names[name] = frame.names[value.id]
+        return NEXT
+
+    return define
+
+
 def _part_of_class(node: ast.stmt) -> Statement:
     """A statement in a class's body. The functions of the class do not see the names in the
     class."""
     if isinstance(node, ast.Assign) and all(
         isinstance(t, ast.Name) and t.id.startswith("__") for t in node.targets
     ):
-        return lambda frame: NEXT  # __slots__ and similar names: nothing here depends on them
+        return _special_name(node)
     if not isinstance(node, ast.FunctionDef):
         return statement(node)
     name = node.name
+    if name in _HOOKS:
+        raise not_supported(f"a class with {name!r}", node.lineno)
     make = _maker(node)
 
     def define(frame: Frame) -> int:

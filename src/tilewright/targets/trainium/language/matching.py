@@ -101,7 +101,8 @@ def _sequence(node: ast.MatchSequence) -> Pattern:
     parts = [_pattern(p) for p in node.patterns if not isinstance(p, ast.MatchStar)]
 
     def fits(frame: Frame, value: Any) -> bool:
-        if not isinstance(value, (list, tuple, range)):
+        is_tuple = isinstance(value, Record) and value.cls.kind == "tuple"
+        if not is_tuple and not isinstance(value, (list, tuple, range)):
             return False
         items = items_of_any(value)
         if len(items) != len(parts) if star is None else len(items) < len(parts):
@@ -129,6 +130,8 @@ def _class(node: ast.MatchClass) -> Pattern:
         if not isinstance(cls, Class):  # int(n) and similar ones match the value itself
             return not named and all(part(frame, value) for part in places)
         assert isinstance(value, Record)
+        if len(places) > (0 if cls.kind == "plain" else len(cls.fields)):
+            raise not_supported(f"a pattern of {cls.name} that names no fields", node.lineno)
         parts = [*zip(cls.fields, places, strict=False), *named]
         return all(n in value.values and part(frame, value.values[n]) for n, part in parts)
 

@@ -9,11 +9,13 @@ from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     BINARY,
+    IN_PLACE,
     MOST_ITEMS,
     binary,
     bounded,
     hashable,
 )
+from tilewright.targets.trainium.language.classes import special_method
 from tilewright.targets.trainium.language.iterators import KernelIterator, rest_of
 from tilewright.targets.trainium.language.values import DefaultDict, LoopRange, MemberSet
 
@@ -36,7 +38,13 @@ def augmented(run: Execution, symbol: str, old: Any, new: Any) -> Any:
     if isinstance(old, list) and symbol == "+":
         _extend(old, new)
         return old
+    own = special_method(old, IN_PLACE.get(symbol, ""))
+    if own is not None:
+        return own.call(run, [new], {})
     found = binary(run, symbol, old, new)
+    if isinstance(old, list) and isinstance(found, list):
+        old[:] = found
+        return old
     if isinstance(old, MemberSet):
         old.replace(found)
         return old

@@ -19,7 +19,7 @@ from tilewright.targets.trainium.language.classes import (
     Record,
     special_method,
 )
-from tilewright.targets.trainium.language.contents import attribute_named, items_of_any
+from tilewright.targets.trainium.language.contents import attribute_named
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.frames import Expression, Frame
 from tilewright.targets.trainium.language.iterators import KernelIterator
@@ -206,8 +206,8 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
     inside = isinstance(op, ast.In)
 
     def contained(frame: Frame, left: Any, right: Any) -> bool:
-        if isinstance(right, KernelIterator):
-            right = items_of_any(right)
+        if isinstance(right, KernelIterator):  # the items after the one found remain
+            return any(left is item or _same(frame, left, item) for item in right) == inside
         own = special_method(right, "__contains__")
         if own is not None:
             return truth(own.call(frame.run, [left], {})) == inside
@@ -219,14 +219,16 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
             raise KernelError("unsupported_operand", "only a string can be in a string", line)
         if isinstance(right, (str, dict, MemberSet)):
             return (isinstance(left, (int, float, str, tuple)) and bounded(left) in right) == inside
-        return any(left is item or _same(left, item) for item in right) == inside
+        return any(left is item or _same(frame, left, item) for item in right) == inside
 
     return contained
 
 
-def _same(left: Any, right: Any) -> bool:
-    plain = (int, float, str, bool, tuple, type(None))
-    return isinstance(left, plain) and isinstance(right, plain) and bounded(left) == bounded(right)
+def _same(frame: Frame, left: Any, right: Any) -> bool:
+    plain = (int, float, str, bool, tuple, list, dict, Record, type(None))
+    if not isinstance(left, plain) or not isinstance(right, plain):
+        return False
+    return truth(arithmetic.compare(frame.run, "==", left, right))
 
 
 @converts(ast.IfExp)

@@ -149,7 +149,7 @@ def _dict(run: Execution, values: Any = (), **options: Any) -> dict[Any, Any]:
 
 
 def _iter(run: Execution, values: Any) -> KernelIterator:
-    return KernelIterator(run, each_of(values))
+    return values if isinstance(values, KernelIterator) else KernelIterator(run, each_of(values))
 
 
 def _next(run: Execution, items: Any, *default: Any) -> Any:
