@@ -85,7 +85,10 @@ _PLAIN = (
 )
 """Messages of the command-line library, with plainer ones."""
 _SURPLUS = re.compile(r"^Got unexpected extra argument\(s\) \((.*)\)$", re.DOTALL)
-_OPTION = re.compile(r"-[a-z]|--[a-z-]+")
+_OPTION = re.compile(r"-[a-z]|--(?!no-)[a-z-]+")
+"""Names of options with a value. After an option such as --no-color, an empty text may be an
+argument, for instance of `tilewright runs note`.
+"""
 _MAX_NAME = 100
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """System errors for names that are too long, and for links that refer to one another."""

@@ -287,6 +287,8 @@ def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli)
     assert cli("runs", "tag", first, "slow", "slow", "old").code == 0
     assert "a tag is empty" in cli("runs", "tag", first, " ").err
     assert "tags: slow, old; note: on a busy" in cli("runs", "note", first, "on a busy machine").err
+    assert "note: none" in cli("runs", "note", first, "--no-color", "").err
+    assert "note: on a busy" in cli("runs", "note", first, "on a busy machine").err
     assert {"#slow", "#old"} <= {*cli("runs", "list").out.split()}
     shown = cli("runs", "show", first).out
     assert "tags: slow, old" in shown
