@@ -259,6 +259,65 @@ def test_effects_of_what_nothing_uses_are_kept(function: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("body", "guarded"),
+    [
+        ("if (y == 0) break; int t = x % y; x = y; y = t;", "going ? x % y : 0"),
+        ("if (y != 0) { int t = x / y; x = y; y = t; }", "holds ? x / y : 0"),
+        ("if (y <= 0) continue; int t = 9 / y; x += t; y -= t;", "? 9 / y : 0"),
+        ("if (y >= 0 && y < 9) { int t = x << y; x = y; y = t; }", "holds ? x << y : 0"),
+        ("if (y != 0) { int t = x / 3 + (x >> 2); x = y; y = t; }", "int t_1 = x / 3 + (x >> 2);"),
+    ],
+)
+def test_numbers_that_may_be_undefined_are_computed_only_under_their_conditions(
+    body: str, guarded: str
+) -> None:
+    loop = f"for (int k = 0; k < 9; k++) {{ {body} }}"
+    text = emit(
+        parse(
+            "void kernel(const int a[8], const int b[8], int o[8]) { for (int i = 0; i < 8; i++) "
+            f"{{ int x = a[i], y = b[i]; {loop} o[i] = x; }} }}"
+        )
+    )
+    assert guarded in text
+
+
+@pytest.mark.parametrize("conditions", [1, 2, 3, 4])
+def test_statements_after_up_to_three_conditions_that_may_return_are_read_for_each_case(
+    conditions: int,
+) -> None:
+    body = "".join(f"if (x > {k}) {{ if (x < {9 * k}) return {k}; }} " for k in range(conditions))
+    text = emit(
+        parse(
+            f"static int f(int x) {{ {body}return 99; }}\n"
+            "void kernel(const int h[8], int o[8]) "
+            "{ for (int i = 0; i < 8; i++) o[i] = f(h[i]); }"
+        )
+    )
+    assert ("going" in text) == (conditions > 3)
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(void)(A[i]); (void)(i + 1); (void)H; (H[i] & 3) == i;",
+        "(void)(H[i] = 3), (void)(k(H + i), 0);",
+        "const float *p = X[i]; (void)*p++; Y[i][0] = *p; *++p; Y[i][1] = *p;",
+        "int n = 0, m = 0; (n++, m += 2), (void)0; for (j = 0; j < 3; (void)n++, j++) H[n] = m;",
+        "(void)H[H[i] = 4];",
+    ],
+)
+def test_values_that_nothing_uses_are_left_out_and_their_effects_kept(
+    body: str, tmp_path: Path
+) -> None:
+    text = (
+        f"{HEAD}static int k(int32_t *h) {{ h[2] += 9; return 1; }}\n"
+        f"void kernel{SIGNATURE} {{ int i, j; for (i = 0; i < 8; i++) {{ {body} }} }}"
+    )
+    assert_reading_keeps_results(text, tmp_path, range(3))
+
+
+@pytest.mark.parametrize(
     ("body", "why"),
     [
         ("for (;;) { if (i == 5) return 1; if (h[i] > 3) break; i++; } return 2;", "both"),

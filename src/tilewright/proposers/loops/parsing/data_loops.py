@@ -30,7 +30,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, descendants, text_of
+from tilewright.proposers.c.syntax import assigned, text_of
 from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
@@ -54,7 +54,11 @@ from tilewright.proposers.loops.parsing.arithmetic import combined, printed
 from tilewright.proposers.loops.parsing.heads import Head, Test
 from tilewright.proposers.loops.parsing.scope import Binding, Unknown, Value, Variable, number
 from tilewright.proposers.loops.parsing.statements import Statements
-from tilewright.proposers.loops.parsing.syntax import NotFollowedError, UnsupportedError
+from tilewright.proposers.loops.parsing.syntax import (
+    NotFollowedError,
+    UnsupportedError,
+    has_effects,
+)
 
 _EXAMPLE = 16
 """The number of iterations that estimates assume."""
@@ -62,8 +66,6 @@ _SMALL: frozenset[Type] = frozenset(("int", "int8_t", "uint8_t", "int16_t", "uin
 """Types whose values an int can hold."""
 _COUNTING: frozenset[Type] = frozenset(("int", "int32_t", "uint32_t", "int64_t", "uint64_t"))
 """Types of variables that do not begin again within the loops of a kernel."""
-EFFECTS = ("call_expression", "assignment_expression", "update_expression")
-"""Expressions that may change something."""
 
 
 class DataLoops(Statements):
@@ -207,8 +209,3 @@ def _always_read(statement: Statement) -> Iterator[Element]:
             waiting += parts(expr)
             if isinstance(expr, Element):
                 yield expr
-
-
-def has_effects(node: Node) -> bool:
-    """Whether an expression may change something, so that it is computed only once."""
-    return any(n.type in EFFECTS for n in descendants(node))

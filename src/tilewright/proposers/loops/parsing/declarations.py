@@ -310,7 +310,7 @@ class Declarations(Tables):
     def declare(self, name: str, kind: Type, value: Value | None) -> None:
         """Declare a variable that is kept."""
         expr = None if value is None else printed(value)
-        if expr is not None and self._guards and any(isinstance(e, Element) for e in walk(expr)):
+        if expr is not None and self._guards and any(map(_may_fail, walk(expr))):
             expr = Select(all_of(self._guards), expr, Number("0"))
         new = self.printed_name(name.lstrip(".").replace(".", "_"))
         if expr is not None:
@@ -363,3 +363,11 @@ def all_of(conditions: Sequence[Expr]) -> Expr:
     for other in conditions[1:]:
         found = Binary("&&", found, other)
     return found
+
+
+def _may_fail(expr: Expr) -> bool:
+    """Whether an expression may be undefined where a condition around it is false: an element may
+    not exist, a divisor may be 0, and a shift may be too far."""
+    if isinstance(expr, Binary) and expr.operator in ("/", "%", "<<", ">>"):
+        return not isinstance(expr.right, Number) or expr.right == Number("0")
+    return isinstance(expr, Element)

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import comma_separated, may_break, text_of
+from tilewright.proposers.c.syntax import may_break, text_of
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -41,7 +41,7 @@ from tilewright.proposers.loops.ir import (
     Var,
 )
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
-from tilewright.proposers.loops.parsing.data_loops import EFFECTS, DataLoops, has_effects
+from tilewright.proposers.loops.parsing.data_loops import DataLoops
 from tilewright.proposers.loops.parsing.declarations import all_of, zero
 from tilewright.proposers.loops.parsing.heads import Head, Test, test_of, updates, value_of
 from tilewright.proposers.loops.parsing.scope import Place, Value, Variable
@@ -116,29 +116,12 @@ class EarlyEnds(DataLoops):
         """The function returns here, if the conditions around are true."""
         given, ends = value_of(node), all_of(self._guards)
         if given is not None and to.result is None:
-            self.unused(given)
+            self.effects(given)
         elif given is not None and to.result is not None:
             value = converted(node, self.value(given), to.result.type)
             chosen = Select(ends, printed(value), Var(to.result.name))
             self._done.append(Assign(Var(to.result.name), chosen))
         self._done.append(Assign(to.going, Select(ends, Number("0"), to.going)))
-
-    def unused(self, node: Node) -> None:
-        """The effects of a value that nothing uses, such as that of `return g(p)` in a function
-        whose result is not used or a pointer."""
-        node = bare(node)
-        if not has_effects(node):
-            return
-        if node.type == "cast_expression":
-            self.unused(field_of(node, "value"))
-        elif node.type == "comma_expression":
-            for part in comma_separated(node):
-                self.unused(part)
-        elif node.type in EFFECTS:
-            self._effect(node)
-        else:
-            self.place(node)
-            self.complete()
 
     @contextmanager
     def _ending(self, end: EarlyEnd | None) -> Iterator[None]:

@@ -141,8 +141,7 @@ class Loops(EarlyEnds):
             if first is not None and first.type == "declaration":
                 self.declaration(first)
             elif first is not None:
-                for part in comma_separated(first):
-                    self._effect(part)
+                self.effects(first)
             iterations = 0
             while self.constant(condition):
                 iterations += 1
@@ -156,7 +155,7 @@ class Loops(EarlyEnds):
                 with self._inner():
                     self.statements(body)
                 for part in update:
-                    self._effect(part)
+                    self.effects(part)
         return found
 
     def _begin(self, node: Node, own: dict[str, Value]) -> set[str]:
@@ -173,7 +172,7 @@ class Loops(EarlyEnds):
             for part in comma_separated(first):
                 name, value = self._set_for_loop(part)
                 if value is None:
-                    self._effect(part)
+                    self.effects(part)
                 else:
                     own[name] = value
                     self.scope.declare(name, value)
@@ -499,10 +498,10 @@ class Loops(EarlyEnds):
         early end, because nothing reads them then."""
         for part in rest:
             if end is None or any(updates(part, name) for name in moving):
-                self._effect(part)
+                self.effects(part)
             else:
                 with self._under(end.going):
-                    self._effect(part)
+                    self.effects(part)
 
     def _bind_control(self, node: Node, name: str, start: Value | Place, here: Value) -> None:
         bound = self._as_bound(start, here)

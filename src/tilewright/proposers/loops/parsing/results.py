@@ -26,7 +26,6 @@ from tilewright.proposers.c.syntax import (
 from tilewright.proposers.loops.analysis.changes import changed_outside, used_by
 from tilewright.proposers.loops.ir import Binary, Element, Expr, Number, Select, Type, expressions
 from tilewright.proposers.loops.parsing.arithmetic import converted, printed
-from tilewright.proposers.loops.parsing.data_loops import has_effects
 from tilewright.proposers.loops.parsing.heads import return_of, value_of
 from tilewright.proposers.loops.parsing.scope import Binding, Value
 from tilewright.proposers.loops.parsing.statements import (
@@ -35,7 +34,12 @@ from tilewright.proposers.loops.parsing.statements import (
     otherwise,
     returns,
 )
-from tilewright.proposers.loops.parsing.syntax import UnsupportedError, field_of, inside
+from tilewright.proposers.loops.parsing.syntax import (
+    UnsupportedError,
+    field_of,
+    has_effects,
+    inside,
+)
 from tilewright.proposers.loops.parsing.varying_loops import VaryingLoops
 
 _MOST_COPIES = 3
@@ -104,7 +108,7 @@ class Results(VaryingLoops):
                 if given is None:
                     return None
                 if kind is None:
-                    self.unused(given)
+                    self.effects(given)
                     return None
                 return converted(node, self.value(given), kind)
             if (end := return_of(node)) is not None:
@@ -207,7 +211,7 @@ class Results(VaryingLoops):
 def _returns_anywhere(nodes: Sequence[Node], most: int) -> bool:
     """Whether statements return within a loop, or within more than `most` conditions that return
     only in some of their cases."""
-    found = [n for node in nodes for n in (node, *descendants(node))]
+    found = [n for node in nodes for n in descendants(node)]
     partial = sum(n.type == "if_statement" and _returns_sometimes(n) for n in found)
     return partial > most or any(
         n.type in LOOPS and returns(n) and return_of(n) is None for n in found

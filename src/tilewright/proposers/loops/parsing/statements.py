@@ -52,7 +52,9 @@ from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.scope import Value, number
 from tilewright.proposers.loops.parsing.syntax import (
     UnsupportedError,
+    bare,
     field_of,
+    has_effects,
     inside,
     operator_of,
 )
@@ -123,8 +125,7 @@ class Statements(Assignments):
             self._if(node, inside(field_of(node, "consequence")), inside(other) if other else [])
         elif node.type == "expression_statement":
             for inner in node.named_children:
-                for part in comma_separated(inner):
-                    self._effect(part)
+                self.effects(inner)
         elif node.type == "enum_specifier":
             self.enumeration(node)
         elif node.type == "switch_statement":
@@ -171,29 +172,26 @@ class Statements(Assignments):
         """A call as a statement."""
         raise NotImplementedError
 
-    def _effect(self, node: Node) -> None:
-        if node.type == "parenthesized_expression":
-            self._effect(node.named_children[0])
+    def effects(self, node: Node) -> None:
+        """The effects of an expression whose value is not used, such as `(void)n`, `(void)f(p)`, or
+        `return g(p)` in a function whose result is not used or is a pointer."""
+        node = bare(node)
+        if not has_effects(node):
+            return
+        if node.type == "comma_expression":
+            for part in comma_separated(node):
+                self.effects(part)
+        elif node.type == "cast_expression":
+            self.effects(field_of(node, "value"))
         elif node.type == "call_expression":
             self.command(node)
-        elif node.type == "cast_expression" and text_of(field_of(node, "type")) == "void":
-            self._unused(field_of(node, "value"))
         elif node.type == "assignment_expression":
             self.assignment(node)
         elif node.type == "update_expression":
             self.changed(node, field_of(node, "argument"), operator_of(node)[0], number(1))
         else:
-            raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
+            self.place(node)
         self.complete()
-
-    def _unused(self, node: Node) -> None:
-        """Values that are not used, such as `(void)name;`, which only suppresses compiler
-        warnings.
-        """
-        if node.type == "call_expression":
-            self.command(node)
-        elif node.type not in ("identifier", "number_literal"):
-            raise UnsupportedError(node, f"the effect of {text_of(node)!r} is not known")
 
     def _if(self, node: Node, chosen: Sequence[Node], otherwise: Sequence[Node]) -> None:
         """Execute `chosen` if the condition of a statement is true, and `otherwise` if it is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from tilewright.core.errors import InputError
-from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.c.syntax import descendants, text_of
 from tilewright.proposers.loops.c_types import NAMES
 from tilewright.proposers.loops.ir import Type
 
@@ -60,6 +60,12 @@ def bare(node: Node) -> Node:
     while node.type == "parenthesized_expression":
         node = node.named_children[0]
     return node
+
+
+def has_effects(node: Node) -> bool:
+    """Whether an expression may change something, so that it is computed only once."""
+    effects = ("call_expression", "assignment_expression", "update_expression")
+    return any(n.type in effects for n in descendants(node))
 
 
 def inside(node: Node) -> list[Node]:

@@ -93,7 +93,7 @@ class VaryingLoops(Loops):
         with self._collected() as read:
             self._iteration(iteration.body)
             for part in iteration.rest:
-                self._effect(part)
+                self.effects(part)
         self._open.pop()
         if self.scope.find(name) != bound:
             raise UnsupportedError(node, f"{name} changes within its loop")
