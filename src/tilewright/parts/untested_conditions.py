@@ -11,6 +11,9 @@ MORE_TURNS = 3
 """How often each distribution is drawn for a kernel that has untested conditions otherwise."""
 UNTESTED = "untested_condition"
 """The kind of these failures."""
+LOWEST = 256
+"""Arrays of a GPU begin at multiples of this number, so smaller remainders of an address are the
+same in each process."""
 NO_SEQUENCE = 0
 """The hash of a sequence without values."""
 
@@ -19,14 +22,15 @@ NO_SEQUENCE = 0
 class Untested:
     """A condition that always had the same result, a jump to an address that depends on input
     values, a number that is computed without a condition and was always the same, or, if `is_kept`,
-    any condition or number that depends on earlier calls. `line` is its line of the source, if that
-    is known.
+    any condition or number that depends on earlier calls, or, if `is_address`, on an address.
+    `line` is its line of the source, if that is known.
     """
 
     line: int | None
-    is_jump: bool
+    is_jump: bool = False
     is_number: bool = False
     is_kept: bool = False
+    is_address: bool = False
 
 
 def is_same_in_all(sequences: Collection[int]) -> bool:
@@ -43,6 +47,13 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
     others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
     if first.is_jump:
         log = "the kernel jumps to an address that depends on input values."
+    elif first.is_address:
+        log = (
+            "a condition or a number depends on the address of an array, a variable, a stream or "
+            f"an event, which is different in each process{others}. Of an address, test only "
+            f"whether it is zero or divisible by at most {LOWEST}, and compare or subtract only "
+            "addresses in the same array."
+        )
     elif first.is_kept:
         log = (
             "a condition or a number depends on what earlier calls left in memory, which changes "

@@ -25,6 +25,7 @@ class Surroundings:
             numbers, whose results depend on data only if one of these does.
         keep_memory: functions outside the kernel that write no data to an array of their caller.
         known: variables that contain no data.
+        addresses: functions whose results are addresses.
         remembers: whether what a call leaves in static variables counts as data in later calls.
         only_own_lines: whether conditions count only if they have a line of the kernel's source.
             Of all others, the results are recorded like whole numbers.
@@ -38,6 +39,7 @@ class Surroundings:
     of_values: re.Pattern[str] = _NOTHING
     keep_memory: re.Pattern[str] = _NOTHING
     known: re.Pattern[str] = _NOTHING
+    addresses: re.Pattern[str] = _NOTHING
     remembers: bool = False
     only_own_lines: bool = False
     floats_in_memory: bool = True

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.core.records import Failed
+from tilewright.native.conditions.addresses import misused
 from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, loads_of, numbers_of
@@ -49,6 +50,9 @@ AROUND = Surroundings(
     of_values=re.compile(r"tw_warp|tw_barrier_sum"),
     keep_memory=re.compile(r"tw_(?!copy)\w+|(?!mem|sincos|frexp|modf|remquo)[a-z]+\d*[a-z]?"),
     known=re.compile(r"(?:thread|block)Idx|(?:block|grid)Dim"),
+    addresses=re.compile(
+        r"tw_(?:address|allocate|stream|event|dynamic_shared)|[mc]alloc|_Zn[wa]m\w*"
+    ),
     only_own_lines=True,
     floats_in_memory=False,
     sums_of_data=False,
@@ -125,6 +129,9 @@ def recording_program(
         jumps = [Untested(site.instruction.line, is_jump=True) for site in found.jumps]
         return refusal(jumps, 0, CUDA)
     try:
+        misuses = misused(found.listing, AROUND)
+        if misuses:
+            return refusal([Untested(one.line, is_address=True) for one in misuses], 0, CUDA)
         sites = (*found.sites, *numbers_of(found.listing, AROUND))
     except TooLargeError:
         return unexamined("it has more code than can be examined.")

@@ -42,7 +42,8 @@ def call(arguments: Sequence[Argument], sizes: Sequence[str]) -> str:
     given = ", ".join([*arrays, *(f"(int)sizes[{i}]" for i in range(len(sizes)))])
     return (
         "struct TwArray {\n  void *at;\n"
-        "  template <class TwType> operator TwType *() const { return (TwType *)at; }\n};\n"
+        "  template <class TwType>\n"
+        "  operator TwType *() const { return (TwType *)tw_address(at); }\n};\n"
         'extern "C" void tw_call(void **arrays, const long long *sizes) {\n'
         f"  (void)sizes;\n  kernel({given});\n}}\n"
     )

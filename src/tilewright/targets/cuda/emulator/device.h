@@ -77,10 +77,14 @@ struct configured {  /* <<<grid, block, shared, stream>>> */
   configured(dim3 grid, dim3 block, size_t shared = 0, const void *stream = nullptr) : grid(grid), block(block), shared(shared), stream(stream) {}
 };
 template <class Result, class... Types> inline const void *address_of(Result (*kernel)(Types...)) { return (const void *)kernel; }
+/* A launch's argument. The results of tw_address are addresses, for the examination of the program's code. */
+template <class T> inline const T &passed(const T &value) { return value; }
+template <class T> inline T *passed(T *const &value) { return (T *)tw_address((const volatile void *)value); }
+
 /* The arguments are evaluated once, on the host; each thread gets copies of their values. */
 template <class Kernel, class... Values>
 inline void launch(const char *name, const void *function, int line, configured with, Kernel kernel, Values... values) {
-  auto body = [&] { kernel(values...); };
+  auto body = [&] { kernel(passed(values)...); };
   using Body = decltype(body);
   tw_launch(name, function, line, &with.grid, &with.block, with.shared, with.stream, [](void *at) { (*(Body *)at)(); }, &body);
 }

@@ -588,6 +588,7 @@ static long launches, launched; /* of all runs, and of this one */
 static bool counts_elements;
 static int element_bytes[MOST_ARRAYS]; /* of outputs; 0 for inputs */
 
+extern "C" void *tw_address(const volatile void *at) { return (void *)at; }
 extern "C" void *tw_dynamic_shared(void) { return dynamic_pages; }
 
 /* Most runs are on a small device, where kernels that size their grid by it run quickly. */

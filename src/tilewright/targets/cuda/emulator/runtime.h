@@ -33,6 +33,7 @@ void tw_copy_later(void *to, const void *brought, size_t bytes);  /* asynchronou
 void tw_end_batch(void);
 void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 
+void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);
 bool tw_is_large(void);  /* the device, as kernels are told: many multiprocessors, or four */
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,

@@ -1,0 +1,151 @@
+"""Finds where a kernel computes with an address as with a number, or compares it with a number.
+
+Each function whose results are addresses is followed on its own, so that two addresses in the same
+array can be told from those of different arrays. A kernel may add offsets to an address, subtract
+or compare two addresses in the same array, test whether an address is zero, and test its lowest
+bits, as code for aligned vectors does. Everything else depends on where an array lies, which is
+different on each machine. Addresses that a kernel keeps in arrays or passes through memory are not
+followed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tilewright.native.conditions.dependence import Analysis
+from tilewright.native.conditions.effects import FLAGS, Effects, in_memory, registers
+from tilewright.native.conditions.facts import Known
+from tilewright.native.conditions.listing import Instruction, Listing
+from tilewright.native.conditions.stack_cells import width_of
+from tilewright.native.conditions.surroundings import Surroundings
+from tilewright.parts.untested_conditions import LOWEST
+
+OWN = -1
+"""Stands for the addresses of the kernel's own variables and of places on the stack."""
+_KEEPS = re.compile(
+    r"k?mov|cmov|lea|add|sub|cmp|test|push|pop|xchg|or[lq]?$|and|inc|dec|ret|set|j|call"
+)
+"""Instructions whose result, for an address in an array, is no number that depends on all bits."""
+_DIFFERENCE = re.compile(r"(?:sub|cmp)[lq]?")
+_MASKS = re.compile(r"(?:and|test)[bwlq]?")
+_TESTS = re.compile(r"test[lq]?")
+_SCALED = re.compile(r",(%\w+),[248]\)")
+_STATIC = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
+_ON_STACK = re.compile(r"[^()]*\(%r[bs]p[,)].*")
+_WIDTH = 8
+
+
+def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
+    """The instructions that compute with all bits of an address, and the conditions on them.
+
+    Raises `TooLargeError`.
+    """
+    found = dict[int, Instruction]()
+    sources = [
+        one.at
+        for one in listing.code()
+        if one.name.startswith("call")
+        and one.operands
+        and around.addresses.fullmatch(one.operands[0].partition("@")[0])
+    ]
+    for source in (*sources, OWN):
+        analysis = _OfAddress(listing, around, source)
+        sites = analysis.run()
+        found |= {site.instruction.at: site.instruction for site in sites} | analysis.misuses
+    return [one for _, one in sorted(found.items()) if one.line or not around.only_own_lines]
+
+
+class _OfAddress(Analysis):
+    """Follows the addresses that the call in the line `source` of a listing returns.
+
+    Attributes:
+        misuses: by line, the instructions that compute with all bits of such an address.
+    """
+
+    def __init__(self, listing: Listing, around: Surroundings, source: int) -> None:
+        super().__init__(listing, around, decisions=False)
+        self.misuses: dict[int, Instruction] = {}
+        self._source = source
+        self._here = 0
+        for known in self._known.values():
+            known.entry.clear()
+            known.given_on_stack = False
+
+    def _step(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
+        one = known.function.code[at]
+        self._here = one.at
+        super()._step(known, at, state, uncertain=uncertain)
+
+    def _depends(self, known: Known, at: int, state: set[str]) -> bool:
+        one, effects = known.function.code[at], known.effects[at]
+        if self._source == OWN and _takes_own(one, is_address=effects.is_address):
+            return True
+        loaded = any(self._loads_data(known, one, operand, state) for operand in effects.loads)
+        if not loaded and _values(one, effects).isdisjoint(state):
+            return False
+        if _is_lowest(one) or self._is_difference(known, one, state):
+            return False
+        scaled = _SCALED.search(one.operands[0]) if effects.is_address else None
+        is_scaled = scaled is not None and not state.isdisjoint(registers(scaled[1]))
+        if not _KEEPS.match(one.name) or is_scaled:
+            self.misuses[one.at] = one
+            return False
+        return True
+
+    def _is_difference(self, known: Known, one: Instruction, state: set[str]) -> bool:
+        """Whether an instruction subtracts or compares two addresses in the same array, or tests
+        whether an address is zero."""
+        first, last = one.operands[0], one.operands[-1]
+        if _TESTS.fullmatch(one.name) and first == last:
+            return True
+        if not _DIFFERENCE.fullmatch(one.name):
+            return False
+        return first == "$0" or all(
+            self._loads_data(known, one, operand, state)
+            if in_memory(operand)
+            else not state.isdisjoint(registers(operand))
+            or (self._source == OWN and operand in ("%rsp", "%rbp"))
+            for operand in (first, last)
+        )
+
+    def _loads_data(self, known: Known, one: Instruction, operand: str, state: set[str]) -> bool:
+        """Whether an operand in memory is a place with a name that an address was written to."""
+        static = _STATIC.fullmatch(operand)
+        if static:
+            return static[1] in self._static_data
+        if not _ON_STACK.fullmatch(operand):
+            return False
+        is_whole = width_of(one.name, one.operands) in (None, _WIDTH)
+        return is_whole and not known.launches and super()._loads_data(known, one, operand, state)
+
+    def _results_outside(self, name: str, state: set[str]) -> set[str]:
+        return {"a"} if self._here == self._source else set()
+
+
+def _values(one: Instruction, effects: Effects) -> set[str]:
+    """The registers, and the flags, that an instruction reads, without those that only name a place
+    in memory."""
+    if one.name.startswith("set"):
+        return {FLAGS}
+    if effects.is_address:
+        return set(effects.reads)
+    named = {name for o in one.operands if in_memory(o) for name in registers(o)}
+    return set(effects.reads) - named.difference(
+        *(registers(o) for o in one.operands if not in_memory(o))
+    )
+
+
+def _takes_own(one: Instruction, *, is_address: bool) -> bool:
+    """Whether an instruction takes the address of a variable, or of a place on the stack."""
+    if is_address:
+        named = _STATIC.fullmatch(one.operands[0]) or _ON_STACK.fullmatch(one.operands[0])
+        return named is not None and one.operands[-1] != "%rsp"
+    return one.name == "movq" and one.operands[0] == "%rsp" and one.operands[-1] != "%rbp"
+
+
+def _is_lowest(one: Instruction) -> bool:
+    """Whether the result of an instruction depends on the lowest bits of its operand only."""
+    mask = one.operands[0].removeprefix("$")
+    if not _MASKS.fullmatch(one.name) or not mask.isdecimal():
+        return False
+    return int(mask) < LOWEST
