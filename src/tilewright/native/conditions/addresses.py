@@ -4,7 +4,7 @@ Each function whose results are addresses is followed on its own, so that two ad
 array can be told from those of different arrays. A kernel may add offsets to an address, subtract
 or compare two addresses in the same array, test whether an address is zero, and test its lowest
 bits, as code for aligned vectors does. Everything else depends on where an array lies, which is
-different on each machine. Addresses that a kernel keeps in arrays or passes through memory are not
+different in each process. Addresses that a kernel passes through an array or in a struct are not
 followed.
 """
 
@@ -25,7 +25,7 @@ OWN = -1
 _KEEPS = re.compile(
     r"k?mov|cmov|lea|add|sub|cmp|test|push|pop|xchg|or[lq]?$|and|inc|dec|ret|set|j|call"
 )
-"""Instructions whose result, for an address in an array, is no number that depends on all bits."""
+"""Instructions that may be applied to an address. A condition on their results is a misuse."""
 _DIFFERENCE = re.compile(r"(?:sub|cmp)[lq]?")
 _MASKS = re.compile(r"(?:and|test)[bwlq]?")
 _TESTS = re.compile(r"test[lq]?")
@@ -56,7 +56,7 @@ def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
 
 
 class _OfAddress(Analysis):
-    """Follows the addresses that the call in the line `source` of a listing returns.
+    """Follows the addresses that the call in the line `source` of a listing returns, or `OWN`.
 
     Attributes:
         misuses: by line, the instructions that compute with all bits of such an address.
