@@ -17,7 +17,7 @@ EVERY_S = 0.1
 """Seconds between two checks. Between two checks, a command may exceed a limit."""
 
 _PROC = Path("/proc")
-_SESSION, _THREADS, _RESIDENT_PAGES = 3, 17, 21
+_SESSION, _USER_TICKS, _SYSTEM_TICKS, _THREADS, _RESIDENT_PAGES = 3, 11, 12, 17, 21
 """Fields of /proc/PID/stat after the name, see proc(5)."""
 
 _SLACK = 3  # number of parent processes of the command inside bubblewrap
@@ -56,6 +56,13 @@ class Watch:
             allowed = most >> 20
             return f"killed: it wrote more than {allowed} MiB to files together."
         return None
+
+
+def session_cpu_s(leader: int) -> float:
+    """CPU seconds so far of the running processes in the session of the process `leader`."""
+    session = [f for f in map(_fields, _processes()) if f and int(f[_SESSION]) == leader]
+    ticks = sum(int(f[_USER_TICKS]) + int(f[_SYSTEM_TICKS]) for f in session)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _processes() -> set[str]:

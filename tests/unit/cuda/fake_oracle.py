@@ -79,6 +79,10 @@ while True:
         inner, fault = problem.get("size", 8), problem.get("fault", "")
     if fault == request["do"] + " hangs":
         time.sleep(60)
+    if fault == request["do"] + " waits":
+        time.sleep(1)
+    while fault == request["do"] + " computes":
+        pass
     if fault == request["do"] + " ends":
         os._exit(3)
     if fault == request["do"] + " raises":

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.parts.user_code import REFERENCE_TIMEOUT_S
 from tilewright.sandbox import Limits, open_folder
 from tilewright.sandbox.child import Channel
+from tilewright.sandbox.total_limits import session_cpu_s
 from tilewright.targets.cuda.other_python import (
     FoundPython,
     environment,
@@ -40,6 +41,10 @@ of a MiB."""
 _ADDRESSES = 8 << 30
 """Address space that PyTorch's libraries and threads take in addition to the memory limit."""
 _START_S = 120.0
+_LOOK_AGAIN_S = 0.1
+_MOST_WAITING = 10
+"""Maximum duration of a request, in multiples of its limit of CPU time. Other processes of the
+machine may delay it."""
 
 
 @cache
@@ -81,7 +86,7 @@ class OracleProcess:
                 )
             )  # fmt: skip
         self._stack.callback(own.close)
-        self._channel = _Timed(own)
+        self._channel = _Timed(own, self._process.pid)
         self._limit_s = _START_S
         self.ask("open", text=text)
         self._limit_s = float(REFERENCE_TIMEOUT_S)
@@ -100,8 +105,8 @@ class OracleProcess:
             reply = self._channel.receive_json()
             self._channel.most_bytes = most_bytes
             payload = self._channel.receive()
-        except TimeoutError:
-            raise self._failed(f"takes more than {REFERENCE_TIMEOUT_S} s") from None
+        except TimeoutError as late:
+            raise self._failed(str(late)) from None
         except (OSError, EOFError, ValueError, RecursionError):
             raise self._failed("ends the process that runs it, or needs too much memory") from None
         if not isinstance(reply, dict):
@@ -130,23 +135,27 @@ class OracleProcess:
 
 
 class _Timed(Channel):
-    """A channel with a deadline for each request and its reply, because the other side may send
-    each byte late."""
+    """A channel with a limit for each request and its reply: the CPU time of the session of the
+    process `leader`, and a multiple of it for a process that waits or sends each byte late."""
 
-    def __init__(self, own: socket.socket) -> None:
+    def __init__(self, own: socket.socket, leader: int) -> None:
         super().__init__(own.fileno())
-        self._own = own
+        self._own, self._leader = own, leader
         self.most_bytes = _MOST_REPLY
-        self._deadline = 0.0
+        self._limit_s = self._begun_s = self._begun_cpu_s = self._deadline = 0.0
 
     def begin(self, limit_s: float) -> None:
-        """Set the deadline for everything up to the next call, in seconds from now."""
-        self._deadline = time.monotonic() + limit_s
+        """Set the limit for everything up to the next call, in seconds."""
+        self._limit_s, self._begun_s = limit_s, time.monotonic()
+        self._begun_cpu_s = session_cpu_s(self._leader)
+        self._deadline = self._begun_s + limit_s
         self.most_bytes = _MOST_REPLY
 
     def send(self, message: bytes) -> None:
-        self._limit()
-        self._own.sendall(len(message).to_bytes(8, "big") + message)
+        data = memoryview(len(message).to_bytes(8, "big") + message)
+        while data:
+            with self._limited():
+                data = data[self._own.send(data) :]
 
     def receive(self) -> bytes:
         length = int.from_bytes(self._all(8), "big")
@@ -157,15 +166,27 @@ class _Timed(Channel):
     def _all(self, count: int) -> bytes:
         found = bytearray()
         while len(found) < count:
-            self._limit()
-            part = self._own.recv(min(count - len(found), 1 << 20))
-            if not part:
-                raise EOFError("the other end is closed")
-            found += part
+            with self._limited():
+                part = self._own.recv(min(count - len(found), 1 << 20))
+                if not part:
+                    raise EOFError("the other end is closed")
+                found += part
         return bytes(found)
 
-    def _limit(self) -> None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._own.settimeout(left)
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Let the enclosed call return early at the deadline, which moves while CPU time is left.
+
+        `TimeoutError` says which limit is exceeded.
+        """
+        now, most_s = time.monotonic(), _MOST_WAITING * self._limit_s
+        if now >= self._deadline:
+            left_s = self._limit_s - session_cpu_s(self._leader) + self._begun_cpu_s
+            if left_s <= 0:
+                raise TimeoutError(f"takes more than {self._limit_s:g} s of CPU time")
+            if now - self._begun_s >= most_s:
+                raise TimeoutError(f"does not end within {most_s:g} s")
+            self._deadline = now + max(left_s, _LOOK_AGAIN_S)
+        self._own.settimeout(self._deadline - now)
+        with suppress(TimeoutError):
+            yield

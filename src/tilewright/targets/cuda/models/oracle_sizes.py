@@ -22,6 +22,9 @@ _STEPS = (
 )
 """In each step, repeats (True) or the other constants (False) become smaller: those that are at
 most as large as the first number, down to the second."""
+_LAST_STEP = (False, math.inf, 4)
+"""A further step if there are still too many operations. The sizes of arrays alone are no reason
+for it, because loops over such small sizes rarely repeat."""
 _UNITS = (128, 64, 32, 16)
 """Usual extents of tiles, by whose multiples a constant becomes smaller."""
 
@@ -52,8 +55,11 @@ def reduced(
         found = full
         changed: dict[str, int] = {}
         fixed: set[str] = set()
-        for of_repeats, most, least in _STEPS:
+        for step in (*_STEPS, _LAST_STEP):
+            of_repeats, most, least = step
             while not small(found):
+                if step == _LAST_STEP and found["operations"] <= most_operations:
+                    break
                 sizes = {**constants, **changed}
                 kind = [n for n in sizes if n not in fixed and (n in repeats) == of_repeats]
                 names = [n for n in kind if 2 * least <= sizes[n] <= most]
