@@ -41,9 +41,9 @@ def call(arguments: Sequence[Argument], sizes: Sequence[str]) -> str:
     arrays = (f"TwArray{{arrays[{i}]}}" for i in range(len(arguments)))
     given = ", ".join([*arrays, *(f"(int)sizes[{i}]" for i in range(len(sizes)))])
     return (
-        "struct TwArray {\n  void *at;\n"
+        "#ifndef tw_given\n#define tw_given(at) at\n#endif\nstruct TwArray {\n  void *at;\n"
         "  template <class TwType>\n"
-        "  operator TwType *() const { return (TwType *)tw_address(at); }\n};\n"
+        "  operator TwType *() const { return (TwType *)tw_given(at); }\n};\n"
         'extern "C" void tw_call(void **arrays, const long long *sizes) {\n'
         f"  (void)sizes;\n  kernel({given});\n}}\n"
     )

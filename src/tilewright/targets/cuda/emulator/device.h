@@ -77,6 +77,7 @@ struct configured {  /* <<<grid, block, shared, stream>>> */
   configured(dim3 grid, dim3 block, size_t shared = 0, const void *stream = nullptr) : grid(grid), block(block), shared(shared), stream(stream) {}
 };
 template <class Result, class... Types> inline const void *address_of(Result (*kernel)(Types...)) { return (const void *)kernel; }
+#define tw_given(at) tw_address(at) /* nvcc's program has no tw_address (launcher.py) */
 /* A launch's argument. The results of tw_address are addresses, for the examination of the program's code. */
 template <class T> inline const T &passed(const T &value) { return value; }
 template <class T> inline T *passed(T *const &value) { return (T *)tw_address((const volatile void *)value); }
