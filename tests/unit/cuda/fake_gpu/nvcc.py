@@ -27,6 +27,7 @@ RENAMED = {
     "tw_host_waits_for_all": "cudaDeviceSynchronize",
     "tw_allow_shared": "cudaFuncSetAttribute",
     "tw_is_large": "cudaDeviceGetAttribute",
+    "tw_address": "__cudaRegister_tw_address",
 }
 OF_THREADS = (
     "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_fence "
