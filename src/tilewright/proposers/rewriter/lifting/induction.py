@@ -82,7 +82,7 @@ class Marked:
         match self.mark, self.last:
             case Expr() as mark, Expr() as last:
                 return [(mark, last)]
-            case Pointer() as mark, Pointer() as last:
+            case Pointer() as mark, Pointer() as last if len(mark.index) == len(last.index):
                 return list(zip(mark.index, last.index, strict=True))
         return []
 
