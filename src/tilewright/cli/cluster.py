@@ -52,7 +52,7 @@ def scheduler(
 
     def show(address: str) -> None:
         write_json(json, {"scheduler": address})
-        say(f"scheduler at {address}; Ctrl-C stops it")
+        say(f"scheduler at {address}; Ctrl-C ends it")
 
     check_outputs(json=json)
     serve_scheduler(host, port, show, say)

@@ -54,8 +54,9 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs one command line in this process."""
+    monkeypatch.setenv("NO_COLOR", "")  # as unset, and the end of the test undoes `--no-color`
 
     def call(*arguments: str) -> Result:
         with pytest.raises(SystemExit) as ended:

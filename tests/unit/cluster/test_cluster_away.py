@@ -44,7 +44,7 @@ def test_workers_say_that_they_wait_for_their_scheduler() -> None:
     first, said = process.stdout.readline(), process.stdout.readline()
     process.send_signal(signal.SIGTERM)
     rest = process.communicate(timeout=60)[0]
-    assert "Ctrl-C stops" in first
+    assert "Ctrl-C ends this" in first
     assert f"{address} cannot be reached (Connection refused)" in said
     assert "try again until it answers" in said
     assert "Traceback" not in rest
