@@ -16,13 +16,16 @@ from tilewright.core.records import (
 )
 from tilewright.core.tasks import open_task
 from tilewright.evaluation.pipeline import evaluate
+from tilewright.native.conditions import examination
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 
 NAME = "works until its checks have ended"
 
 
-def test_it_passes_all_checks_and_fails_when_it_is_timed() -> None:
+def test_it_passes_all_checks_and_fails_when_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check refuses it, too, because it counts its calls; here this rule is left out."""
+    monkeypatch.setattr(examination, "_kept", lambda sites, sequences: ())
     task = open_task("host-c:softmax-16x64", {"input_seed": 3}).task
     builder, checker, runner = task.evaluator
     source = task.hostile_kernels()[NAME]  # type: ignore[attr-defined]

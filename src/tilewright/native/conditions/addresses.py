@@ -11,6 +11,7 @@ followed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.effects import FLAGS, Effects, in_memory, registers
@@ -41,6 +42,7 @@ def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
     Raises `TooLargeError`.
     """
     found = dict[int, Instruction]()
+    compared = dict[int, list[set[str]]]()
     sources = [
         one.at
         for one in listing.code()
@@ -52,6 +54,9 @@ def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
         analysis = _OfAddress(listing, around, source)
         sites = analysis.run()
         found |= {site.instruction.at: site.instruction for site in sites} | analysis.misuses
+        for at, operands in analysis.compared.items():
+            compared.setdefault(at, []).append(operands)
+    found |= {one.at: one for one in listing.code() if _are_apart(compared.get(one.at, ()))}
     return [one for _, one in sorted(found.items()) if one.line or not around.only_own_lines]
 
 
@@ -60,11 +65,13 @@ class _OfAddress(Analysis):
 
     Attributes:
         misuses: by line, the instructions that compute with all bits of such an address.
+        compared: by line, those operands of comparisons that are such addresses.
     """
 
     def __init__(self, listing: Listing, around: Surroundings, source: int) -> None:
         super().__init__(listing, around, decisions=False)
         self.misuses: dict[int, Instruction] = {}
+        self.compared: dict[int, set[str]] = {}
         self._source = source
         self._here = 0
         for known in self._known.values():
@@ -93,20 +100,33 @@ class _OfAddress(Analysis):
         return True
 
     def _is_difference(self, known: Known, one: Instruction, state: set[str]) -> bool:
-        """Whether an instruction subtracts or compares two addresses in the same array, or tests
-        whether an address is zero."""
+        """Whether an instruction subtracts two addresses in the same array, compares an address
+        with something that is computed, or tests whether it is zero.
+
+        What an address is compared with is decided later (`_are_apart`): gcc ends loops over an
+        array by its end, which it may keep in places that are not followed.
+        """
         first, last = one.operands[0], one.operands[-1]
         if _TESTS.fullmatch(one.name) and first == last:
             return True
         if not _DIFFERENCE.fullmatch(one.name):
             return False
-        return first == "$0" or all(
-            self._loads_data(known, one, operand, state)
-            if in_memory(operand)
-            else not state.isdisjoint(registers(operand))
-            or (self._source == OWN and operand in ("%rsp", "%rbp"))
+        if first.startswith("$"):
+            return first == "$0"
+        taken = {
+            operand
             for operand in (first, last)
-        )
+            if (
+                self._loads_data(known, one, operand, state)
+                if in_memory(operand)
+                else not state.isdisjoint(registers(operand))
+                or (self._source == OWN and operand in ("%rsp", "%rbp"))
+            )
+        }
+        is_comparison = one.name.startswith("cmp")
+        if is_comparison:
+            self.compared.setdefault(one.at, set()).update(taken)
+        return is_comparison or len(taken) == len({first, last})
 
     def _loads_data(self, known: Known, one: Instruction, operand: str, state: set[str]) -> bool:
         """Whether an operand in memory is a place with a name that an address was written to."""
@@ -120,6 +140,13 @@ class _OfAddress(Analysis):
 
     def _results_outside(self, name: str, state: set[str]) -> set[str]:
         return {"a"} if self._here == self._source else set()
+
+
+def _are_apart(operands: Sequence[set[str]]) -> bool:
+    """Whether a comparison has addresses in different arrays, by those of its operands that are
+    addresses in one array each."""
+    found = [one for one in operands if one]
+    return any(one != found[0] for one in found)
 
 
 def _values(one: Instruction, effects: Effects) -> set[str]:
