@@ -8,7 +8,7 @@ all imported by `statements`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
@@ -84,3 +84,14 @@ _EXPRESSIONS: dict[type[ast.AST], str] = {
     ast.Await: "await", ast.Yield: "yield here", ast.YieldFrom: "yield here",
     ast.Starred: "* here",
 }  # fmt: skip
+
+
+def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Statements and all of their parts, without those of functions and classes inside of them,
+    which have names of their own."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))

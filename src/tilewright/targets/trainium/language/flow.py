@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.language.arithmetic import truth
 from tilewright.targets.trainium.language.contents import each_of, text_of
-from tilewright.targets.trainium.language.conversion import block, converts, expression
+from tilewright.targets.trainium.language.conversion import block, converts, expression, own_nodes
 from tilewright.targets.trainium.language.frames import (
     BREAK,
     CONTINUE,
@@ -72,20 +72,15 @@ def _no_dynamic_end(once: bool, word: str, line: int) -> None:
 def bound_names(nodes: Sequence[ast.stmt]) -> set[str]:
     """Names that statements define, without those inside functions and classes."""
     found: set[str] = set()
-    waiting: list[ast.AST] = list(nodes)
-    while waiting:
-        node = waiting.pop()
+    for node in own_nodes(nodes):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
-        if isinstance(node, ast.alias):
+        elif isinstance(node, ast.alias):
             found.add(node.asname or node.name.split(".")[0])
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
-        if isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name is not None:
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)) and node.name is not None:
             found.add(node.name)
-        waiting.extend(ast.iter_child_nodes(node))
     return found
 
 

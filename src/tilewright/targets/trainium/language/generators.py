@@ -8,14 +8,14 @@ instructions of the function that takes the items come in between.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tilewright.targets.trainium.errors import not_supported
 from tilewright.targets.trainium.language.arithmetic import truth
 from tilewright.targets.trainium.language.contents import each_of
 from tilewright.targets.trainium.language.contexts import entered
-from tilewright.targets.trainium.language.conversion import expression, statement
+from tilewright.targets.trainium.language.conversion import expression, own_nodes, statement
 from tilewright.targets.trainium.language.frames import BREAK, NEXT, RETURN, Frame
 from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.targets import target_of
@@ -29,14 +29,7 @@ _CONVERTERS: dict[type[ast.stmt], Callable[[Any], Steps]] = {}
 
 def has_yield(nodes: Sequence[ast.AST]) -> bool:
     """Whether a function with these statements is a generator."""
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
-    return False
+    return any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(nodes))
 
 
 def generator(nodes: Sequence[ast.stmt]) -> Callable[[Frame], KernelIterator]:
@@ -105,27 +98,31 @@ def _expression(node: ast.Expr) -> Steps:
 @_yields(ast.For)
 def _for(node: ast.For) -> Steps:
     values, target = expression(node.iter), target_of(node.target)
-    body, otherwise = _block(node.body), _block(node.orelse)
 
-    def loop(frame: Frame) -> Signal:
+    def turns(frame: Frame) -> Iterator[None]:
         for value in each_of(values(frame)):
-            target(frame, value)
-            signal = yield from body(frame)
-            if signal == BREAK:
-                return NEXT
-            if signal == RETURN:
-                return signal
-        return (yield from otherwise(frame))
+            yield target(frame, value)
 
-    return loop
+    return _loop(node, turns)
 
 
 @_yields(ast.While)
 def _while(node: ast.While) -> Steps:
-    test, body, otherwise = expression(node.test), _block(node.body), _block(node.orelse)
+    test = expression(node.test)
+
+    def turns(frame: Frame) -> Iterator[None]:
+        while truth(test(frame)):
+            yield
+
+    return _loop(node, turns)
+
+
+def _loop(node: ast.For | ast.While, turns: Callable[[Frame], Iterator[None]]) -> Steps:
+    """A loop with a turn for each item of `turns`, which does what comes before the body."""
+    body, otherwise = _block(node.body), _block(node.orelse)
 
     def loop(frame: Frame) -> Signal:
-        while truth(test(frame)):
+        for _ in turns(frame):
             signal = yield from body(frame)
             if signal == BREAK:
                 return NEXT

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from tilewright.targets.trainium.errors import KernelError
-from tilewright.targets.trainium.language.conversion import converts
+from tilewright.targets.trainium.language.conversion import converts, own_nodes
 from tilewright.targets.trainium.language.frames import NEXT, Frame, Statement
 
 
@@ -54,13 +54,9 @@ class _Replacing(ast.NodeTransformer):
 def mark_outer_names(body: list[ast.stmt]) -> None:
     """Replace the names that a function's body assigns outside of it by `OuterName`."""
     declared: dict[str, bool] = {}
-    waiting: list[ast.AST] = list(body)
-    while waiting:
-        node = waiting.pop()
+    for node in own_nodes(body):
         if isinstance(node, (ast.Nonlocal, ast.Global)):
             declared.update(dict.fromkeys(node.names, isinstance(node, ast.Global)))
-        if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
     if declared:
         replacing = _Replacing(declared)
         body[:] = [replacing.visit(node) for node in body]
