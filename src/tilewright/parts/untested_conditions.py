@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.core.records import Failed, KernelLanguage
 
@@ -16,21 +17,21 @@ LOWEST = 256
 same in each process."""
 NO_SEQUENCE = 0
 """The hash of a sequence without values."""
+Kind = Literal["condition", "number", "jump", "kept", "address"]
+"""What was found: a condition that always had the same result, a number that is computed without a
+condition and was always the same, a jump to an address that depends on input values, or any
+condition or number that depends on what earlier calls kept, or on an address.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Untested:
-    """A condition that always had the same result, a jump to an address that depends on input
-    values, a number that is computed without a condition and was always the same, or, if `is_kept`,
-    any condition or number that depends on earlier calls, or, if `is_address`, on an address.
-    `line` is its line of the source, if that is known.
+    """A place of a kernel that no check has tested. `line` is its line of the source, if that is
+    known.
     """
 
     line: int | None
-    is_jump: bool = False
-    is_number: bool = False
-    is_kept: bool = False
-    is_address: bool = False
+    kind: Kind = "condition"
 
 
 def is_same_in_all(sequences: Collection[int]) -> bool:
@@ -42,24 +43,24 @@ def is_same_in_all(sequences: Collection[int]) -> bool:
 
 def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> Failed:
     """The failure of a kernel with at least one untested condition after so many calls."""
-    first = min(found, key=lambda one: (not one.is_jump, one.line or 1 << 30))
+    first = min(found, key=lambda one: (one.kind != "jump", one.line or 1 << 30))
     more = len({one.line for one in found}) - 1
     others = f" ({more} further line{'s' * (more > 1)} as well)" * (more > 0)
-    if first.is_jump:
+    if first.kind == "jump":
         log = "the kernel jumps to an address that depends on input values."
-    elif first.is_address:
+    elif first.kind == "address":
         log = (
             "a condition or a number depends on the address of an array, a variable, a stream or "
             f"an event, which is different in each process{others}. Of an address, test only "
             f"whether it is zero or divisible by at most {LOWEST}, and compare or subtract only "
             "addresses in the same array."
         )
-    elif first.is_kept:
+    elif first.kind == "kept":
         log = (
             "a condition or a number depends on what earlier calls left in memory, which changes "
             f"from call to call{others}. Compute the outputs of each call from its inputs only."
         )
-    elif first.is_number:
+    elif first.kind == "number":
         log = (
             f"a number is computed from input values without a condition, and was the same in all "
             f"{calls} calls on inputs of every distribution, or took the same values in the same "

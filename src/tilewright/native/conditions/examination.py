@@ -29,6 +29,7 @@ from tilewright.native.toolchain import assembled, assembly_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import (
     MORE_TURNS,
+    Kind,
     Untested,
     is_same_in_all,
     refusal,
@@ -70,6 +71,12 @@ class Examined:
         if self.failed or (other.failed and self.untested):
             return True
         return not other.failed and other._kinds() <= self._kinds()
+
+    def kind_of(self, site: Site) -> Kind:
+        """What is untested in one of the places that were found."""
+        if site.is_jump:
+            return "jump"
+        return "kept" if self.is_kept else "number" if site.value is not None else "condition"
 
     def _kinds(self) -> set[str]:
         kinds = {"jump" if site.is_jump else "value" for site in self.untested}
@@ -301,8 +308,5 @@ def failure_of(found: Examined, language: KernelLanguage) -> Failed:
         return found.failed
     if found.failed is not None:
         return unexamined(found.failed.log, found.failed.line)
-    untested = [
-        Untested(site.instruction.line, site.is_jump, site.value is not None, found.is_kept)
-        for site in found.untested
-    ]
+    untested = [Untested(site.instruction.line, found.kind_of(site)) for site in found.untested]
     return refusal(untested, found.calls, language)

@@ -126,15 +126,15 @@ def recording_program(
     if isinstance(found, Failed):
         return found
     if found.jumps:
-        jumps = [Untested(site.instruction.line, is_jump=True) for site in found.jumps]
+        jumps = [Untested(site.instruction.line, "jump") for site in found.jumps]
         return refusal(jumps, 0, CUDA)
     try:
         misuses = misused(found.listing, AROUND)
         if misuses:
-            return refusal([Untested(one.line, is_address=True) for one in misuses], 0, CUDA)
+            return refusal([Untested(one.line, "address") for one in misuses], 0, CUDA)
         sites = (*found.sites, *numbers_of(found.listing, AROUND))
-    except TooLargeError:
-        return unexamined("it has more code than can be examined.")
+    except TooLargeError as error:
+        return unexamined(str(error))
     if not sites:
         return None
     return _recording(compiler, found.listing, sites, timeout_s)

@@ -190,7 +190,7 @@ class CudaEvaluation:
         results in the same order."""
         seen = self.conditions.get(source, {}).values()
         return tuple(
-            Untested(c.line, is_jump=False, is_number=c.is_number)
+            Untested(c.line, "number" if c.is_number else "condition")
             for c in seen
             if c.is_alone or c.is_alike
         )

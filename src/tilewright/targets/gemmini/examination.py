@@ -119,10 +119,7 @@ class Examination:
         self, artifact: Artifact, results: dict[int, Recorded], untested: Sequence[int]
     ) -> list[Untested]:
         lines = source_lines(artifact.binary, untested, C.file)
-        return [
-            Untested(line, results[pc].is_jump, results[pc].is_number, results[pc].is_kept)
-            for pc, line in zip(untested, lines, strict=True)
-        ]
+        return [Untested(line, results[pc].kind) for pc, line in zip(untested, lines, strict=True)]
 
 
 def _untested(

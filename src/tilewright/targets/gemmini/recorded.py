@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.parts.untested_conditions import NO_SEQUENCE, is_same_in_all
+from tilewright.parts.untested_conditions import NO_SEQUENCE, Kind, is_same_in_all
 
 if TYPE_CHECKING:
     from tilewright.targets.gemmini.sim import Condition, Hashes
@@ -32,6 +32,13 @@ class Recorded:
     results: list[Hashes] = field(default_factory=list)
     values: list[Sequence[Hashes]] = field(default_factory=list)
     producers: list[set[int]] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        """What is untested, if it is."""
+        if self.is_jump:
+            return "jump"
+        return "kept" if self.is_kept else "number" if self.is_number else "condition"
 
     def add(self, one: Condition) -> None:
         """What was recorded in further calls."""
