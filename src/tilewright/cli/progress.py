@@ -13,6 +13,7 @@ from tilewright.cli.task_names import shown_task
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import describe_budget
 from tilewright.core.records import Failed, Measured, Trial
+from tilewright.core.text import counted
 from tilewright.report.text import duration, last_line, number, percent, ratio, words
 from tilewright.search.events import (
     Evaluated,
@@ -156,7 +157,7 @@ def _made(state: ProgressState) -> str:
         "candidate": state.candidates,
         "duplicate": state.duplicates,
     }
-    return ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
+    return ", ".join(counted(count, name) for name, count in counts.items())
 
 
 def _where(state: ProgressState) -> str:

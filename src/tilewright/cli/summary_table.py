@@ -13,6 +13,7 @@ from rich.text import Text
 from tilewright.cli.nothing_improved import reasons
 from tilewright.cli.options import as_started
 from tilewright.cli.task_names import shown_task
+from tilewright.core.text import counted
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
 from tilewright.report.text import duration, last_line, number, percent, ratio, words
@@ -69,7 +70,7 @@ def summary_lines(
         )
     cached = f" ({summary.cached_evaluations} from the cache)" if summary.cached_evaluations else ""
     yield Text(
-        f"{summary.evaluations} evaluation{'s' * (summary.evaluations != 1)}{cached} in "
+        f"{counted(summary.evaluations, 'evaluation')}{cached} in "
         f"{duration(summary.wall_s)}, seed {summary.seed}. {_end(summary)}"
     )
 

@@ -16,6 +16,7 @@ from itertools import islice
 import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
+from tilewright.core.text import counted
 from tilewright.parts.element_types import is_float
 from tilewright.parts.languages.c import blank, without_comments
 
@@ -87,8 +88,8 @@ def wrong_parameters(
     expected = ", ".join(map(_shown, arguments))
     if len(parameters) != len(arguments):
         return (
-            f"the kernel has {_count(len(parameters))}, but it is called with "
-            f"{_count(len(arguments), 'argument')}: {expected}"
+            f"the kernel has {counted(len(parameters), 'parameter')}, but it is called with "
+            f"{counted(len(arguments), 'argument')}: {expected}"
         ), line
     names = [argument.name for argument in arguments]
     known = {**_TYPES, **(types or {})}
@@ -171,7 +172,3 @@ def _is_conditional(lines: Sequence[str], first: int, last: int) -> bool:
 
 def _shown(argument: Argument) -> str:
     return f"{argument.name} {argument.dtype}{''.join(f'[{size}]' for size in argument.shape)}"
-
-
-def _count(number: int, what: str = "parameter") -> str:
-    return f"{number} {what}{'s' * (number != 1)}"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 
 from tilewright.core.records import History
 from tilewright.core.run_notes import AgentWork
+from tilewright.core.text import counted
 from tilewright.core.transcripts import Transcript
 from tilewright.report.diffs import cut
 from tilewright.report.text import number
@@ -73,13 +74,9 @@ def turns_sentence(transcripts: Sequence[Transcript]) -> str:
     turns = [turn for transcript in transcripts for turn in transcript.turns]
     tools = sum(len(turn.tools) for turn in turns)
     tokens = sum(transcript.result_tokens for transcript in transcripts)
-    worked = f"{_counted(len(transcripts), 'proposal')} in {_counted(len(turns), 'turn')}"
-    called = f"{_counted(tools, 'call')} of tools"
+    worked = f"{counted(len(transcripts), 'proposal')} in {counted(len(turns), 'turn')}"
+    called = f"{counted(tools, 'call')} of tools"
     return f"{worked} with {called}, whose answers took about {number(tokens)} input tokens"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def turns_json(

@@ -18,6 +18,7 @@ from tilewright.core.records import (
     Trial,
     Workload,
 )
+from tilewright.core.text import counted
 from tilewright.proposers.llm.messages import Message, NativeCall, Request
 from tilewright.tools.records import Fact
 from tilewright.tools.turn_replies import ToolCall
@@ -145,8 +146,9 @@ class ProposalBench:
         found = self.find(Candidate(source).id)
         if found is None:
             raise InputError(
-                f"the kernel was not evaluated: this proposal's share of {self._proposal.share} "
-                "evaluations is spent; submit a kernel that was evaluated."
+                "the kernel was not evaluated: this proposal's share of "
+                f"{counted(self._proposal.share, 'evaluation')} is spent; submit a kernel that was "
+                "evaluated."
                 if self.left == 0
                 else f"the kernel was not evaluated. Give at most {MOST_EVALUATED} in one answer."
             )

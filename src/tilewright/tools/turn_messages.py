@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.core.text import counted
 from tilewright.proposers.llm.messages import Message, NativeCall, ToolResult
 from tilewright.tools.answer_summaries import LONGEST_GIST
 from tilewright.tools.folding import folded_replies
@@ -44,7 +45,7 @@ class Answered:
 
 def told(turn: Turn, answers: Sequence[Answered], turns_left: int) -> Turn:
     """The turn with its answers, of which the last one gives the number of turns that are left."""
-    note = f"You have {turns_left} turn{'s' * (turns_left != 1)} left."
+    note = f"You have {counted(turns_left, 'turn')} left."
     if turns_left == 1:
         note += " Submit a kernel in this turn, because no further call will be answered."
     if turn.calls:

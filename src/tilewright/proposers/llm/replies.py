@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tilewright.core.records import KernelLanguage, MenuOption
-from tilewright.core.text import plain_text
+from tilewright.core.text import counted, plain_text
 from tilewright.proposers.llm.messages import Reply
 
 ReplyFailureKind = Literal[
@@ -129,7 +129,7 @@ def read_code(reply: Reply, language: KernelLanguage) -> str | ReplyFailed:
         return ReplyFailed("truncated", "the last fenced block does not end")
     kernels = list(dict.fromkeys(language.kernels(blocks)))
     if not kernels:
-        searched = f"{len(blocks)} fenced block{'s' * (len(blocks) != 1)}"
+        searched = counted(len(blocks), "fenced block")
         return ReplyFailed("no_code", f"{searched}, and none contains {language.kernel_in_words}")
     if len(kernels) > 1:
         return ReplyFailed("several_blocks", f"{len(kernels)} different kernels")
