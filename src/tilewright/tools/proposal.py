@@ -145,10 +145,10 @@ class ProposalBench:
         """The trial of an evaluated kernel; `InputError` if a reply has too many kernels."""
         found = self.find(Candidate(source).id)
         if found is None:
+            share = counted(self._proposal.share or 0, "evaluation")
             raise InputError(
-                "the kernel was not evaluated: this proposal's share of "
-                f"{counted(self._proposal.share, 'evaluation')} is spent; submit a kernel that was "
-                "evaluated."
+                f"the kernel was not evaluated: this proposal's share of {share} is spent; submit "
+                "a kernel that was evaluated."
                 if self.left == 0
                 else f"the kernel was not evaluated. Give at most {MOST_EVALUATED} in one answer."
             )
