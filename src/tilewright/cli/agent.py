@@ -21,7 +21,7 @@ Examples:
   tilewright agent init codex examples/gemmini --budget "16 evaluations"
 """
 
-app = typer.Typer(help="Connect agents of your own to the tools.")
+app = typer.Typer(help="Connect your own coding agents.")
 
 
 @app.command("init", epilog=EPILOG)
@@ -44,11 +44,11 @@ def init(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Write the file that tells an agent how to start tilewright.
+    """Add `tilewright mcp` to the configuration of a coding agent.
 
-    An agent that is a client of the Model Context Protocol reads the file and starts `tilewright
-    mcp`. The file is written to the project folder, in which you then start the agent. If the file
-    exists already, its other entries do not change. The command prints what it wrote.
+    The command writes the agent's configuration file for the Model Context Protocol to the project
+    folder, in which you then start the agent. If the file exists already, its other entries do not
+    change. The command prints what it wrote.
     """
     from tilewright.agents.clients import Server, client_named, write
     from tilewright.agents.folder import TILEWRIGHT

@@ -47,7 +47,7 @@ def check(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Say what is wrong with a kernel folder, before a search.
+    """Find mistakes in a kernel folder before a search.
 
     The check takes a few seconds. It reads workload.toml, compiles the kernel, compares the
     kernel's results with those of the reference, and makes sure that the reference gives the same

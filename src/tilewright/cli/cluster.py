@@ -30,22 +30,29 @@ def scheduler(
         typer.Option(
             "--host",
             metavar="HOST",
-            help="Address of this machine at which the scheduler listens; by default localhost, "
-            "or all addresses if TLS certificates are configured.",
+            help="Address on which the scheduler listens; by default localhost, or all addresses "
+            "if TLS certificates are configured.",
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0 for any free port.")
+        int,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port to listen on; 0 selects a free port.",
+        ),
     ] = 8786,
     project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Run the scheduler of a cluster, until Ctrl-C.
+    """Run the scheduler of a cluster until Ctrl-C.
 
-    Searches and workers connect to it, and it passes the candidates of all searches to the
-    workers. It uses TLS if dask's configuration names certificates (docs/cluster.md). When it
-    starts, it writes its address to the file that --json names.
+    The scheduler distributes the candidates of all searches to the workers that connect to it. It
+    uses TLS if Dask's configuration names certificates (docs/cluster.md). When it starts, it writes
+    its address to the file that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.schedulers import serve_scheduler
@@ -76,10 +83,10 @@ def worker(
 ) -> None:
     """Evaluate candidates on this machine for a cluster.
 
-    The worker tells the scheduler which targets this machine can evaluate and which versions it
-    has, and then evaluates candidates until Ctrl-C. Worker processes that end are started again,
-    and the worker connects again when the scheduler comes back. When the worker starts, it writes
-    what this machine offers to the file that --json names.
+    The worker reports to the scheduler which targets and versions this machine has, and then
+    evaluates candidates until Ctrl-C. It restarts worker processes that end, and reconnects when
+    the scheduler is available again. When it starts, it writes the targets and versions to the file
+    that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address
@@ -105,7 +112,7 @@ def status(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show a cluster's workers and what they offer.
+    """Show a cluster's workers and their targets.
 
     The command also lists the versions that differ from those of this machine.
     """

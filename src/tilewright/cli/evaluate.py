@@ -64,8 +64,8 @@ def evaluate(
         bool,
         typer.Option(
             "--baselines",
-            help="Also measure the target's baselines and compare the "
-            "kernel with them. Baselines are kernels by others, for example those of a library.",
+            help="Also measure the target's baselines, for example a naive kernel and a library "
+            "routine, and compare the kernel with them.",
         ),
     ] = False,
     simulator: Annotated[

@@ -35,9 +35,9 @@ def experiment(
         str,
         typer.Argument(
             metavar="FILE|NAME",
-            help="A TOML file with workloads, arms, seeds and a budget. Files that come with "
-            "tilewright are given by name: keyless-ablation, keyless-factors, keyless-reuse, "
-            "keyless-smoke and model-ablation.",
+            help="A TOML file with workloads, arms, seeds and a budget, or the name of a "
+            "predefined experiment: keyless-ablation, keyless-factors, keyless-reuse, "
+            "keyless-smoke or model-ablation.",
         ),
     ],
     output: Annotated[
@@ -54,8 +54,8 @@ def experiment(
         bool,
         typer.Option(
             "--trust-file",
-            help="Allow the file to name programs, machines, folders and addresses, which are then "
-            "used with your rights. Read the file first if somebody else wrote it.",
+            help="Allow the file to name programs, machines, folders and addresses, which "
+            "tilewright then uses with your rights. Read the file first if somebody else wrote it.",
         ),
     ] = False,
     replay: model_options.Replay = None,
@@ -67,10 +67,10 @@ def experiment(
     """Compare settings of the search under equal budgets.
 
     The file lists workloads, seeds and arms. An arm is a named group of settings. The command makes
-    one run for each combination of workload, arm and seed, and stores the run in the output folder.
-    If the command is interrupted or killed, call it again to continue. You may add arms, workloads
-    or seeds to the file before you continue. With --replay, a prompt that differs from the recorded
-    one is an error.
+    one run for each combination of workload, arm and seed, and stores it in the output folder. If
+    the command is interrupted or killed, call it again to continue; you may first add arms,
+    workloads or seeds to the file. With --replay, a prompt that differs from the recorded one is an
+    error.
     """
     from rich.table import Table
 

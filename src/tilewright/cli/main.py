@@ -58,7 +58,7 @@ EPILOG = """
 \b
 Start here:
   tilewright doctor                              is everything installed?
-  tilewright demo                                the whole job in 90 seconds
+  tilewright demo                                a complete search in 90 seconds
   tilewright optimize gemmini:gemm-512x512x512   a workload of your choice
 """
 

@@ -51,7 +51,7 @@ def mcp(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve over HTTP on this port of 127.0.0.1; 0 takes any free port. Clients must "
+            help="Serve over HTTP on this port of 127.0.0.1; 0 selects a free port. Clients must "
             "send the header `Authorization: Bearer TOKEN`. TOKEN is the value of the "
             "environment variable TILEWRIGHT_MCP_TOKEN; if the variable is not set, a token is "
             "generated and printed.",
@@ -63,8 +63,8 @@ def mcp(
     """Serve the tools of `tilewright tool` to an agent.
 
     The server speaks the Model Context Protocol over standard input and output, or over HTTP. Each
-    kernel that the agent evaluates is stored as a trial of a run in the project folder. The agent
-    cannot change the budget and cannot read the reference's results or the inputs of the check.
+    kernel that the agent evaluates becomes a trial of a run in the project folder. The server gives
+    the agent no way to change the budget or to read the reference's results or the private inputs.
     """
     import asyncio
     import os

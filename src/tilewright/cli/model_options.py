@@ -24,10 +24,9 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="PART",
-        help="Leave out one part of the prompts or of the search, in order to measure what that "
-        "part contributes. The parts are isa, costs, menu, filter, dropout, feedback, examples, "
-        "history, failed, done, plan, ensemble, tools, structure and factors; docs/llm.md "
-        "explains them. The option may be repeated.",
+        help="Leave out one part of the prompts or of the search, to measure what it contributes: "
+        "isa, costs, menu, filter, dropout, feedback, examples, history, failed, done, plan, "
+        "ensemble, tools, structure or factors (docs/llm.md). The option may be repeated.",
     ),
 ]
 Edits = Annotated[
@@ -40,8 +39,8 @@ Templates = Annotated[
     bool,
     typer.Option(
         "--templates",
-        help="Let models write kernels in which numbers such as block sizes are left open. The "
-        "search then tries values for these numbers (docs/templates.md).",
+        help="Let models write kernels with open parameters, such as block sizes, for which the "
+        "search then tries values (docs/templates.md).",
     ),
 ]
 Repairs = Annotated[
@@ -49,7 +48,7 @@ Repairs = Annotated[
     typer.Option(
         "--repairs",
         metavar="R",
-        help="Number of times that a model may correct a kernel that failed.",
+        help="Number of times that a model may correct a failed kernel.",
     ),
 ]
 Turns = Annotated[
@@ -76,7 +75,7 @@ AllowUnpriced = Annotated[
     bool,
     typer.Option(
         "--allow-unpriced",
-        help="Also accept models of unknown price when the budget is in USD.",
+        help="Also accept models whose price is unknown if the budget limits dollars.",
     ),
 ]
 Allocation = Annotated[

@@ -53,10 +53,10 @@ def models(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Say which language models can be used, and their prices.
+    """Say which language models can be used, and what they cost.
 
-    Without a name, the command lists the providers of models and says whether each is configured.
-    The exit code is 1 if a named model cannot be used.
+    Without a name, the command lists the providers and says which of them are configured. The exit
+    code is 1 if a named model cannot be used.
     """
     check_outputs(json=json)
     rows = _show_models(names, ask) if names else _show_providers()

@@ -50,7 +50,7 @@ UnusedProject = Annotated[
     typer.Option(
         "--project",
         metavar="DIR",
-        help="This command does not use a project; the option has no effect.",
+        help="Has no effect, because this command uses no project.",
     ),
 ]
 Json = Annotated[
@@ -70,16 +70,15 @@ TargetName = Annotated[
         "--target",
         metavar="NAME|FILE",
         callback=_absolute,
-        help="Use this target instead of the workload's own target. Give a name that `tilewright "
-        "targets` lists, or a .toml file that describes another configuration of a target, as "
-        "explained in docs/targets.md.",
+        help="Use this target instead of the workload's own: a name that `tilewright targets` "
+        "lists, or a .toml file that describes another configuration (docs/targets.md).",
     ),
 ]
 RunName = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="The run's id, the first characters of the id, or 'latest' for the newest run.",
+        help="The run's id, its first characters, or 'latest' for the newest run.",
     ),
 ]
 

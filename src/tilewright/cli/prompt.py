@@ -38,8 +38,8 @@ def prompt(
         typer.Option(
             "--phase",
             metavar="NAME",
-            help="Which prompt to print: 'plan' asks for "
-            "ideas, 'implement' asks for the kernel of one plan.",
+            help="Which prompt to print: 'plan' requests a plan, 'implement' requests the kernel "
+            "for a plan.",
         ),
     ] = "plan",
     run: Annotated[
@@ -62,7 +62,7 @@ def prompt(
 ) -> None:
     """Print the prompt that a language model would receive.
 
-    Without --run, this is the first prompt of a search, which contains the starting kernel and no
+    Without --run, this is the first prompt of a search, with the starting kernel and without
     measurements. The command also prints the length of the prompt to stderr, in characters and
     estimated tokens.
     """

@@ -46,7 +46,7 @@ def rewrite(
         typer.Option(
             "--workload",
             metavar="WORKLOAD|FOLDER",
-            help="The workload that the kernel computes, a name from `tilewright workloads` or a "
+            help="What the kernel computes: a workload that `tilewright workloads` lists, or a "
             "kernel folder. The workload determines the target.",
         ),
     ],
@@ -69,8 +69,8 @@ def rewrite(
         bool,
         typer.Option(
             "--raise",
-            help="Print what the kernel computes as a simple loop nest, without the tiling and "
-            "the order that the kernel uses.",
+            help="Print what the kernel computes as a simple loop nest, without its tiling and "
+            "loop order.",
         ),
     ] = False,
     output: Annotated[

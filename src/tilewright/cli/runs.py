@@ -108,8 +108,8 @@ def show(
         bool,
         typer.Option(
             "--trials",
-            help="Also list every trial with the latency that was expected "
-            "and the one that was measured.",
+            help="Also list every trial with its expected and its measured "
+            "latency.",
         ),
     ] = False,
     full: Annotated[

@@ -26,9 +26,9 @@ Strategy = Annotated[
     typer.Option(
         "--strategy",
         metavar="NAME",
-        help="How the search chooses the kernels that it improves next. 'beam' takes the fastest "
+        help="How the search chooses the kernels that it improves next: 'beam' chooses the fastest "
         "ones, 'islands' keeps several beams that exchange their best kernels, and 'best-of-n' "
-        "always takes the starting kernel. A plug-in can add other strategies.",
+        "always chooses the starting kernel. Plug-ins can add strategies.",
     ),
 ]
 InputSeed = Annotated[
@@ -38,14 +38,14 @@ InputSeed = Annotated[
         metavar="N",
         min=0,
         help="Seed of the inputs on which kernels are checked and timed. By default, each run "
-        "draws a secret seed. Give a seed only for tests and for demonstrations that must be "
+        "uses a secret random seed. Set it only for tests and demonstrations that must be "
         "reproducible.",
     ),
 ]
 Beam = Annotated[
     int,
     typer.Option(
-        "--beam", metavar="B", help="Number of kernels that one iteration passes on to the next."
+        "--beam", metavar="B", help="Number of kernels from which each iteration starts."
     ),
 ]
 Plans = Annotated[
@@ -53,8 +53,7 @@ Plans = Annotated[
     typer.Option(
         "--plans",
         metavar="N",
-        help="Number of plans that are made for each kernel "
-        "in each iteration; a plan describes one change.",
+        help="Number of plans for each kernel in each iteration; a plan describes one change.",
     ),
 ]
 Implementations = Annotated[
@@ -62,7 +61,7 @@ Implementations = Annotated[
     typer.Option(
         "--implementations",
         metavar="K",
-        help="Number of candidates that are written for each plan.",
+        help="Number of candidates for each plan.",
     ),
 ]
 Iterations = Annotated[
@@ -73,8 +72,8 @@ Dropout = Annotated[
     typer.Option(
         "--dropout",
         metavar="P",
-        help="Probability with which each optimisation of the target's "
-        "menu is left out when a plan is made, so that plans differ.",
+        help="Probability that an optimisation in the target's menu is not offered when a plan is "
+        "made, so that plans differ.",
     ),
 ]
 Patience = Annotated[
@@ -91,7 +90,7 @@ StopWithin = Annotated[
         "--stop-within",
         metavar="PERCENT",
         help="Stop when the latency of the best kernel is at most this percentage above the "
-        "workload's lower bound on the latency. With 0, the search never stops for this reason.",
+        "lower bound for the workload. With 0, the search never stops for this reason.",
     ),
 ]
 BudgetText = Annotated[
@@ -109,8 +108,8 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="First try the steps that led to the best kernel of this earlier run, for example "
-        "a run for a similar workload.",
+        help="First try the steps that led to the best kernel of an earlier run, for example for "
+        "a similar workload.",
     ),
 ]
 Reuse = Annotated[
@@ -154,7 +153,7 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="HOST",
-        help="Evaluate candidates on the machine HOST, where tilewright is started as `ssh HOST "
+        help="Evaluate candidates on the machine HOST, on which tilewright runs `ssh HOST "
         "tilewright worker`; docs/targets/cuda.md explains how to set it up.",
     ),
 ]
@@ -163,8 +162,8 @@ Executor = Annotated[
     typer.Option(
         "--executor",
         metavar="WHERE",
-        help="Where candidates are evaluated: 'local' for this process's own workers, 'dask' for "
-        "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster of that scheduler "
+        help="Where candidates are evaluated: 'local' for processes on this machine, 'dask' for "
+        "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster with this scheduler "
         "(docs/cluster.md).",
     ),
 ]

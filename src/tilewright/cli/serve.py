@@ -34,7 +34,7 @@ def serve(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Port to listen on; 0 takes any free port.",
+            help="Port to listen on; 0 selects a free port.",
         ),
     ] = 8123,
     host: Annotated[
@@ -49,22 +49,22 @@ def serve(
         bool,
         typer.Option(
             "--token/--no-token",
-            help="Answer only browsers that opened the printed address, which contains a secret "
-            "token. With --no-token, any user of this machine can see the runs.",
+            help="Require the secret token that the printed address contains. With --no-token, any "
+            "user of this machine can see the runs.",
         ),
     ] = True,
     read_only: Annotated[
         bool,
         typer.Option(
             "--read-only",
-            help="Only show runs, and do not let the page stop, resume or label them.",
+            help="Show runs without letting anybody stop, resume or label them.",
         ),
     ] = False,
     project: Project = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Show the runs of a project in a browser, while they run.
+    """Show the runs of a project in a browser.
 
     The page needs no internet connection, because this process serves everything that it shows.
     Ctrl-C ends the server; searches that are in progress continue. --json writes the page's address

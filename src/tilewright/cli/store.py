@@ -18,7 +18,7 @@ Examples:
   tilewright store copy .tilewright/tilewright.db ../copy
 """
 
-app = typer.Typer(help="Move a project's database.")
+app = typer.Typer(help="Copy a project's database.")
 
 
 @app.command("copy", epilog=EPILOG)

@@ -83,8 +83,7 @@ def tool(
         typer.Option(
             "--loop",
             metavar="N",
-            help="The part of the kernel whose instructions the tool `asm` "
-            "lists: the number of a loop, 'lines 30-45', or 'all'.",
+            help="What the tool `asm` lists: the number of a loop, 'lines 30-45', or 'all'.",
         ),
     ] = None,
     note: Annotated[
@@ -111,11 +110,11 @@ def tool(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Do one step of work on a kernel, as agents do.
+    """Apply one tool to a kernel, as agents do.
 
-    The tools are those that models and agents use (docs/agents.md). Each evaluated kernel is stored
-    as a trial of a run in the project folder. A later call with the same workload and budget
-    continues this run. `check`, `asm`, `facts` and `rewrites` of a file need no run.
+    Models and agents use the same tools (docs/agents.md). Each evaluated kernel becomes a trial of
+    a run in the project folder, and later calls with the same workload and budget continue this
+    run. `check`, `asm`, `facts` and, for a file, `rewrites` need no run.
     """
     import os
 

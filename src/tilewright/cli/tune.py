@@ -90,7 +90,7 @@ def tune(
         typer.Option(
             metavar="NAME",
             help="The search method: 'gradient' is dynamic gradient descent, 'evolutionary' is "
-            "the search of TVM's MetaSchedule, and 'random' draws candidates at random.",
+            "the search of TVM's MetaSchedule, and 'random' chooses candidates at random.",
         ),
     ] = "gradient",
     features: Annotated[
@@ -156,7 +156,7 @@ def tune(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Find fast tile sizes for a tensor kernel, through TVM.
+    """Find fast tile sizes for a tensor kernel with TVM.
 
     Candidates are compiled and measured on this machine, and the output of each is checked. The
     result is a folder with the compiled library, the schedule trace, the generated source, a TVM

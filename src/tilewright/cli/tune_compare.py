@@ -100,12 +100,12 @@ def tune_compare(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """Compare ways of searching for tile sizes.
+    """Compare search methods for tile sizes.
 
-    Each way of searching is called an arm, and each arm may measure the same number of candidates.
-    The arms take turns, and their best kernels are measured again side by side. Every measurement
-    is stored in the output folder. If the command is interrupted, call it again to continue; you
-    may then add arms, workloads or seeds.
+    Each search method is called an arm, and all arms measure the same number of candidates. The
+    arms take turns, and their best kernels are then measured again in alternation. Every
+    measurement is stored in the output folder. If the command is interrupted, call it again to
+    continue; you may then add arms, workloads or seeds.
     """
     names, counts = _arms(arms), _trials(trials)
     identifiers = parse_identifiers(workloads)
