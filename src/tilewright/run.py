@@ -134,12 +134,8 @@ def _session(
     require_room()  # a compiler that cannot write would look like a broken one
     if replay is not None:
         settings = replace(settings, reuse=False)  # the recorded run's prompts must be repeated
-    opened = open_task(task, settings.recorded())
-    if place is None and not settings.host:
-        require_clock(opened, settings, project)
+    opened, parts = _possible(task, settings, project, replay, strict_replay, place)
     versions = versions_of(opened)
-    parts = _parts(opened, settings, Models(settings, project, replay, strict_replay))
-    _require_values(opened, settings)
     with ExitStack() as stack:
         storage = stack.enter_context(closing(open_project(project, create=True)))
         if settings.schedule_from:
@@ -163,6 +159,31 @@ def _session(
         yield Session(
             opened, settings, storage, run, parts, on_event, secret, began, place, examination
         )
+
+
+def require_possible(
+    task: str, settings: Settings, *, project: Path, replay: Path | None = None
+) -> None:
+    """Raise the errors with which `optimize` refuses a task, its settings or its models before it
+    stores anything; a recording is strict."""
+    _possible(task, settings, project, replay, strict_replay=True)
+
+
+def _possible(
+    task: str,
+    settings: Settings,
+    project: Path,
+    replay: Path | None = None,
+    strict_replay: bool = False,
+    place: Place | None = None,
+) -> tuple[OpenTask, Parts]:
+    """The opened task and the parts of its run."""
+    opened = open_task(task, settings.recorded())
+    if place is None and not settings.host:
+        require_clock(opened, settings, project)
+    parts = _parts(opened, settings, Models(settings, project, replay, strict_replay))
+    _require_values(opened, settings)
+    return opened, parts
 
 
 def finished_run(task: str, settings: Settings, *, project: Path) -> RunRecord | None:

@@ -160,6 +160,11 @@ class Settings:
                 raise ConfigurationError(
                     f"setting {name} is {shortened(value)}. Give a number of {unit} above 0."
                 )
+        if not self.proposers:
+            raise ConfigurationError(
+                "setting proposers is empty, so that nothing would write candidates. Name at least "
+                'one, such as "builtin".'
+            )
         for component in self.without:
             if component not in COMPONENTS:
                 raise UnknownNameError("component", component, COMPONENTS)

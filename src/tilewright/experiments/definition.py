@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.core.budget import Budget
 from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
-from tilewright.core.errors import ConfigurationError, UnknownNameError
+from tilewright.core.errors import ConfigurationError, InputError, UnknownNameError
 from tilewright.core.files import read_toml
 from tilewright.core.text import shortened
 
@@ -25,14 +25,30 @@ _FIELDS = (
     *("name", "about", "workloads", "seeds", "budget", "baseline", "input_seed", "options"),
     "reuse",
 )
-_NOT_AN_OPTION = (
-    *("seed", "input_seed", "schedule_from"),
-    *Settings.limits(Budget()),
-)
+_OF_ALL_ARMS = {
+    **dict.fromkeys(("seed", "seeds"), "seeds"),
+    "input_seed": "input_seed",
+    **dict.fromkeys(("budget", *Settings.limits(Budget())), "budget"),
+    "schedule_from": "[reuse.from]",
+    "baseline": "baseline",
+    "workloads": "workloads",
+}
+"""What an arm cannot choose, and the field of the file that sets it for all arms."""
 _EXAMPLES = {"target": "gemmini", "share": 16}
 """Example values of the options that have no default."""
-_LINES = {"budget": 'budget = "60 evaluations"', "baseline": 'baseline = "default"'}
+_LINES = {
+    "budget": 'budget = "60 evaluations"',
+    "baseline": 'baseline = "default"',
+    "name": 'name = "Sizes of the beam"',
+    "about": 'about = "What a wider beam gains."',
+}
 """The pattern of a line with a field."""
+_TABLES = {
+    "arms": "[arms.default]",
+    "reuse": "[reuse]",
+    "from": "[reuse.from]",
+}
+"""The pattern of a table."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
@@ -114,9 +130,7 @@ def read_experiment(name: str) -> Experiment:
         ) from error
     try:
         return _experiment(file, table)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"experiment file {file}: {error}") from None
-    except UnknownNameError as error:
+    except InputError as error:
         raise ConfigurationError(f"experiment file {file}: {error}") from None
 
 
@@ -139,8 +153,8 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
     if baseline not in arms:
         raise UnknownNameError("arm", baseline, arms)
     found = Experiment(
-        name=str(table.get("name", file.stem)),
-        about=str(table.get("about", "")),
+        name=_text(table, "name") if "name" in table else file.stem,
+        about=_text(table, "about") if "about" in table else "",
         workloads=_names(table, "workloads"),
         seeds=_seeds(table.get("seeds", 1)),
         budget=budget,
@@ -148,26 +162,45 @@ def _experiment(file: Path, table: Mapping[str, Any]) -> Experiment:
         arms=arms,
         **_sources(table),
     )
-    for workload in found.workloads:
-        if workload not in found.sources and any(arm.reuse for arm in arms.values()):
-            raise ConfigurationError(
-                f"an arm has reuse = true, but there is nothing to reuse for {workload}. Name its "
-                f'source in [reuse.from], as in "{workload}" = "gemmini:gemm-512x512x512".'
-            )
+    _require_sources(found)
     cells = len(found.workloads) * len(found.seeds) * len(arms)
     if cells > MOST_CELLS:
         raise ConfigurationError(f"it asks for {cells:,} runs. Give at most {MOST_CELLS:,}.")
     return found
 
 
+def _require_sources(found: Experiment) -> None:
+    """Raise `ConfigurationError` unless the arms with `reuse` have a source for every workload, and
+    every source is used.
+    """
+    reused = any(arm.reuse for arm in found.arms.values())
+    for workload in found.sources:
+        if workload not in found.workloads:
+            raise ConfigurationError(
+                f"[reuse.from] names {workload}, which is not a workload of the "
+                "experiment. Add it to workloads, or leave it out."
+            )
+    for workload in found.workloads:
+        if reused and workload not in found.sources:
+            raise ConfigurationError(
+                f"an arm has reuse = true, but there is nothing to reuse for {workload}. Name its "
+                f'source in [reuse.from], as in "{workload}" = "gemmini:gemm-512x512x512".'
+            )
+    if found.sources and not reused:
+        raise ConfigurationError(
+            "it has a table [reuse], but no arm has reuse = true. Add this line to the arms that "
+            "begin with a known schedule, or leave the table out."
+        )
+
+
 def _sources(table: Mapping[str, Any]) -> dict[str, Any]:
     """For each workload, the workload whose schedule is reused, and the budget of the runs that
     find these schedules.
     """
-    reuse = table.get("reuse")
-    if reuse is None:
+    if "reuse" not in table:
         return {}
-    if not isinstance(reuse, Mapping) or set(reuse) - {"from", "budget"}:
+    reuse = _table(table, "reuse")
+    if set(reuse) - {"from", "budget"}:
         raise ConfigurationError("[reuse] has a budget and a table [reuse.from], and nothing else.")
     sources = _table(reuse, "from")
     if not all(isinstance(name, str) for name in sources.values()):
@@ -192,10 +225,15 @@ def _options(name: str, options: object) -> dict[str, Any]:
     """The settings of an arm, by the names of `Settings`."""
     if not isinstance(options, Mapping):
         raise ConfigurationError(f"[{name}] is not a table of options.")
-    known = [f.name for f in dataclasses.fields(Settings) if f.name not in _NOT_AN_OPTION]
+    known = [f.name for f in dataclasses.fields(Settings) if f.name not in _OF_ALL_ARMS]
     defaults = Settings()
     chosen: dict[str, Any] = {}
     for option, value in options.items():
+        if option in _OF_ALL_ARMS:
+            raise ConfigurationError(
+                f"{option} in [{name}] is the same for all arms. Set {_OF_ALL_ARMS[option]} at "
+                "the top of the file instead."
+            )
         if option not in known:
             unknown = UnknownNameError("option", option, known)
             raise ConfigurationError(f"in [{name}]: {unknown}")
@@ -213,16 +251,24 @@ def _options(name: str, options: object) -> dict[str, Any]:
 
 
 def _text(table: Mapping[str, Any], field: str) -> str:
-    value = table.get(field)
-    if not isinstance(value, str) or not value:
+    value = table.get(field, "")
+    if not isinstance(value, str):
+        raise ConfigurationError(
+            f"{field} is {shortened(value)}. Write text in quotes, as in {_LINES[field]}."
+        )
+    if not value:
         raise ConfigurationError(f"it has no {field}. Add a line like {_LINES[field]}.")
     return value
 
 
 def _table(table: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    value = table.get(field)
-    if not isinstance(value, Mapping) or not value:
-        raise ConfigurationError(f"it has no {field}. Add a table such as [arms.default].")
+    value = table.get(field, {})
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(
+            f"{field} is {shortened(value)}. Write a table such as {_TABLES[field]}."
+        )
+    if not value:
+        raise ConfigurationError(f"it has no {field}. Add a table such as {_TABLES[field]}.")
     return value
 
 

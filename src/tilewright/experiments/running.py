@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,7 @@ from tilewright.core.config import Settings
 from tilewright.core.records import Measured, RunRecord
 from tilewright.experiments.definition import Cell, Experiment
 from tilewright.models import model_calls
-from tilewright.run import finished_run, open_project, optimize
+from tilewright.run import finished_run, open_project, optimize, require_possible
 from tilewright.run_metadata import summary_of
 from tilewright.search.events import Called, Evaluated, Event, RunStarted
 from tilewright.tuning.json_lines import append, read_lines
@@ -96,9 +96,11 @@ def run_experiment(
     """Run all cells of the experiment once, and store them in `folder`.
 
     With `replay`, replies are read from this recording, and a prompt that differs from the recorded
-    one is an `InputError`. Raises `InterruptedExperimentError` after Ctrl-C.
+    one is an `InputError`. A run that cannot be made is refused before the first run. Raises
+    `InterruptedExperimentError` after Ctrl-C.
     """
     cells, results = experiment.cells, []
+    _require_possible(cells, folder, replay)
     for number, cell in enumerate(cells, 1):
         project = project_of(cell, experiment, folder)
         settings = cell.settings
@@ -110,6 +112,13 @@ def run_experiment(
         results.append(result)
         on_cell(cell, result, number, len(cells))
     return results
+
+
+def _require_possible(cells: Sequence[Cell], folder: Path, replay: Path | None) -> None:
+    """Raise the error of the first run that cannot be made; seeds make no difference."""
+    runs = (run for cell in cells for run in (cell, cell.source) if run is not None)
+    for run in {(run.workload, run.arm): run for run in runs}.values():
+        require_possible(run.workload, run.settings, project=folder, replay=replay)
 
 
 def _run(

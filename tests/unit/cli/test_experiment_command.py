@@ -36,6 +36,10 @@ plans = 1
 """
 
 
+REUSE = '[reuse]\nbudget = "1 evaluation"\n[reuse.from]\n"toy:digits" = "toy:digits"\n'
+"""The tables for arms with `reuse`."""
+
+
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -122,12 +126,22 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("seeds = 2", "seeds = 1000000000000", "seeds is 1000000000000"),
         ("seeds = 2", "seeds = 0x" + "f" * 5000, "a whole number has more than 64 bits"),
         ('budget = "8 evaluations"', "", "it has no budget"),
-        ("seeds = 2", 'seeds = 2\nbaseline = ["chain"]', "it has no baseline"),
+        ("seeds = 2", 'seeds = 2\nbaseline = ["chain"]', "baseline is ['chain']"),
         ("beam = 1", "without = [1]", "option without in [arms.chain] is (1,)"),
-        ("8 evaluations", "soon", "the budget 'soon' cannot be read"),
+        ("8 evaluations", "soon", "arms.toml: the budget 'soon' cannot be read"),
+        ("8 evaluations", "0 evaluations", "arms.toml: the budget '0 evaluations' contains"),
         ("8 evaluations", "60 s", "Leave input_seed out"),
         ("beam = 1", "baem = 1", "did you mean 'beam'?"),
-        ("beam = 1", "seed = 1", "in [arms.chain]: unknown option 'seed'"),
+        ("beam = 1", "seed = 1", "seed in [arms.chain] is the same for all arms"),
+        ("iterations = 2", 'budget = "1 evaluation"', "budget in [options] is the same for"),
+        ("beam = 1", "max_evaluations = 1", "max_evaluations in [arms.chain] is the same for"),
+        ("beam = 1", 'schedule_from = "1"', "schedule_from in [arms.chain] is the same for"),
+        ("seeds = 2", 'seeds = 2\nname = ["a"]', "name is ['a']"),
+        ("seeds = 2", "seeds = 2\nabout = 3", "about is 3"),
+        ('"8 evaluations"', "8", "budget is 8. Write text in quotes"),
+        ("[arms.full]", "[[arms]]", "arms is [{"),
+        ("[options]", '[[reuse]]\nbudget = "1 evaluation"\n[options]', "reuse is [{"),
+        ("beam = 1", "proposers = []", "setting proposers is empty"),
         ("beam = 1", 'beam = "one"', "option beam in [arms.chain] is 'one'"),
         ("beam = 1", "beam = true", "option beam in [arms.chain] is True"),
         ("beam = 1", "beam = 0", "setting beam is 0"),
@@ -136,14 +150,56 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("[arms.full]", '[arms."a b"]', "arm 'a b'"),
         ("seeds = 2", "seeds = [", "not valid TOML"),
         ("beam = 1", "reuse = true", "there is nothing to reuse for toy:digits"),
-        ("[options]", "[reuse]\n[options]", "it has no from"),
+        ("[options]", "[reuse]\n[options]", "it has no reuse"),
+        ("[options]", '[reuse]\nbudget = "1 evaluation"\n[options]', "it has no from"),
         ("[options]", '[reuse.from]\n"a" = "b"\n[options]', "it has no budget"),
         ("[options]", '[reuse]\nform = "a"\n[options]', "[reuse] has a budget"),
+        ("[options]", f"{REUSE}[options]", "no arm has reuse = true"),
+        (
+            "[options]\n",
+            REUSE.replace('"toy:digits" =', '"toy:digit" =') + "[options]\nreuse = true\n",
+            "[reuse.from] names toy:digit, which is not a workload of the experiment",
+        ),
     ],
 )
 def test_an_unusable_file_is_one_sentence(
     cli: Cli, world: World, file: Path, old: str, new: str, said: str
 ) -> None:
+    file.write_text(FILE.replace(old, new))
+    found = cli("experiment", str(file))
+    assert found.code == 2
+    assert said in found.err
+    assert len(found.err.strip().splitlines()) == 1
+    assert world.evaluated == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('["toy:digits"]', '["toy:digits", "toy:"]', "Write for example toy:digits"),
+        ('["toy:digits"]', '["toy:digits", "digit"]', "folder digit does not exist"),
+        ("beam = 1", 'strategy = "annealing"', "unknown strategy 'annealing'"),
+        ("beam = 1", 'proposers = ["claude"]', "unknown proposer 'claude'"),
+        ("beam = 1", 'proposers = ["openai/gpt-5.5"]', "OPENAI_API_KEY"),
+        ("beam = 1", 'target_settings = "fast"', "option target_settings in [arms.chain]"),
+        ("beam = 1", 'without = ["structure"]', "is not a template"),
+        (
+            "plans = 1",
+            "reuse = true\n" + REUSE.replace('= "toy:digits"', '= "digit"'),
+            "folder digit does not exist",
+        ),
+    ],
+)
+def test_whatever_is_wrong_with_one_run_is_said_before_the_first_run(
+    cli: Cli,
+    world: World,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    old: str,
+    new: str,
+    said: str,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     file.write_text(FILE.replace(old, new))
     found = cli("experiment", str(file))
     assert found.code == 2
@@ -177,8 +233,8 @@ def test_a_pipe_in_the_output_folder_is_refused_before_any_run(
         ("beam = 1", "allow_unpriced = true", "allow_unpriced"),
         ('["toy:digits"]', '["toy:digits", "folder"]', "folder"),
         (
-            "[options]",
-            '[reuse]\nbudget = "1 evaluation"\n[reuse.from]\n"toy:digits" = "folder"\n[options]',
+            "[options]\n",
+            REUSE.replace('= "toy:digits"', '= "folder"') + "[options]\nreuse = true\n",
             "folder",
         ),
     ],
