@@ -16,25 +16,27 @@ _EXCLUSIVE: Mapping[str, str] = {
     "write_steal": "a load writes the scratchpad bank that the array reads",
     "dma_wait": "the array waits for a load",
     "store_wait": "the array waits for a store to read its accumulator rows",
-    "dependency": "the array waits for its own products, or for a command just sent",
+    "dependency": "the array waits for its own products, or for a command that was just sent",
     "rs_full_load": "a load finds its queue full and delays the products after it",
     "rs_full_store": "a store finds its queue full and delays the products after it",
     "cpu": "the core runs other instructions",
-    "cpu_fetch": "the core fetches instructions that its cache does not hold",
-    "cpu_data": "the core loads or stores what its cache does not hold",
+    "cpu_fetch": "the core fetches instructions that are not in its cache",
+    "cpu_data": "the core loads or stores data that are not in its cache",
     "cpu_literal": "the core loads a constant that the compiler put in memory",
     "fence": "the core waits at a fence",
-    "drain": "config_ex waits until the array is empty, or its last results leave it",
+    "drain": "config_ex waits until the array is empty, or the last results leave the array",
 }
 _OVERLAPPING: Mapping[str, str] = {
-    "preloads_alone": "the array takes in a block of a preload without a product at the same time",
-    "product_rows": "rows of A in all products, the least time for these products (a number)",
+    "preloads_alone": "the array reads the block of a preload without computing a product at the same "
+    "time",
+    "product_rows": "the number of rows of A in all products, which is the minimum number of cycles "
+    "for these products",
     "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
-    "full_store_products": "a store finds its queue full, whose first store waits until products "
-    "have left the array",
+    "full_store_products": "a store finds its queue full, because the first store in the queue waits "
+    "until products have left the array",
     "full_store_bank": "a store finds its queue full, because the store in progress waits for its "
     "bank",
-    "accumulator_port": "a stored row waits, because the array or a load uses its bank",
+    "accumulator_port": "a row waits to be stored, because the array or a load uses its bank",
     "command_wait": "the core waits because the command queue is full",
     "fence_wait": "the core waits at a fence; the array may be working",
     "fetch_wait": "the core waits for instructions; the array may be working",

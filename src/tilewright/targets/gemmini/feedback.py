@@ -37,9 +37,9 @@ _MEANINGS = {
     **LOSSES,
     "small_blocks": "the array works on blocks of B that do not fill it, or on more products than "
     "the task counts",
-    "short_products": "the array takes as long for products of few rows as for whole ones, because "
-    "the next preload names a block of B",
-    "preloads_alone": "a preload comes too late for its block to be read beside the compute before",
+    "short_products": "products of few rows take as long as products of all rows, because the next "
+    "preload uses another block of B",
+    "preloads_alone": "a preload comes too late to overlap with the preceding compute",
 }
 
 _EXPLAINED = 3  # the largest causes

@@ -13,22 +13,22 @@ _SHARE_OF_LOST = {"preloads_alone": 0.1}
 they are mentioned."""
 
 _REMEDIES: Mapping[str, str] = {
-    "cpu_fetch": "less code (`less-code`): one loop or one function that is not inlined for "
-    "similar phases, no unrolling of code that runs only once or twice, and the first loads "
-    "before any other work, so that the rest of the code is fetched while they are in progress",
-    "cpu_literal": "operand words that are made from small numbers by BLOCK or advanced by "
-    "additions; the compiler places large constants in memory",
+    "cpu_fetch": "less code (`less-code`): one loop or one function without inlining for similar "
+    "phases, no unrolling of code that runs only once or twice, and the first loads before any other "
+    "work, so that the core fetches the rest of the code while they are in progress",
+    "cpu_literal": "operand words that are made from small numbers with BLOCK, or advanced with "
+    "additions, because the compiler places large constants in memory",
     "cpu_data": "fewer variables that are in use at the same time, and no large tables; cycles at "
-    "the first line of a function are registers that it saves on the stack",
-    "preloads_alone": "commands that arrive earlier: a preload's block is read beside the compute "
-    "before it only if the compute after it is in the queue by then and neither of the two needs "
-    "a result that is still in the array",
+    "the first line of a function come from saving registers on the stack",
+    "preloads_alone": "commands that are issued earlier: a preload overlaps with the preceding "
+    "compute only if its own compute is already in the queue and neither of them needs a result "
+    "that is still in the array",
     "short_products": "products with few rows directly before products that keep their B "
     "(preload with NONE, `fill-array`)",
-    "small_blocks": "whole blocks of B, and no products that the task does not need; "
-    "partial blocks at the end of a size that is no multiple of the array's cannot be avoided",
-    "drain": "one config_ex before the first product; the last product's way out of the array "
-    "cannot be saved",
+    "small_blocks": "whole blocks of B, and no products that the task does not need; partial blocks "
+    "cannot be avoided if a size is not a multiple of the array's",
+    "drain": "one config_ex before the first product; the time in which the last product leaves the "
+    "array cannot be avoided",
 }
 
 
