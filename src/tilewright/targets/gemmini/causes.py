@@ -27,13 +27,13 @@ _EXCLUSIVE: Mapping[str, str] = {
     "drain": "config_ex waits until the array is empty, or the last results leave the array",
 }
 _OVERLAPPING: Mapping[str, str] = {
-    "preloads_alone": "the array reads the block of a preload without computing a product at the same "
-    "time",
-    "product_rows": "the number of rows of A in all products, which is the minimum number of cycles "
-    "for these products",
+    "preloads_alone": "the array reads the block of a preload without computing a product at the "
+    "same time",
+    "product_rows": "the number of rows of A in all products, which is the minimum number of "
+    "cycles for these products",
     "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
-    "full_store_products": "a store finds its queue full, because the first store in the queue waits "
-    "until products have left the array",
+    "full_store_products": "a store finds its queue full, because the first store in the queue "
+    "waits until products have left the array",
     "full_store_bank": "a store finds its queue full, because the store in progress waits for its "
     "bank",
     "accumulator_port": "a row waits to be stored, because the array or a load uses its bank",

@@ -14,8 +14,8 @@ they are mentioned."""
 
 _REMEDIES: Mapping[str, str] = {
     "cpu_fetch": "less code (`less-code`): one loop or one function without inlining for similar "
-    "phases, no unrolling of code that runs only once or twice, and the first loads before any other "
-    "work, so that the core fetches the rest of the code while they are in progress",
+    "phases, no unrolling of code that runs only once or twice, and the first loads before any "
+    "other work, so that the core fetches the rest of the code while they are in progress",
     "cpu_literal": "operand words that are made from small numbers with BLOCK, or advanced with "
     "additions, because the compiler places large constants in memory",
     "cpu_data": "fewer variables that are in use at the same time, and no large tables; cycles at "
@@ -25,10 +25,10 @@ _REMEDIES: Mapping[str, str] = {
     "that is still in the array",
     "short_products": "products with few rows directly before products that keep their B "
     "(preload with NONE, `fill-array`)",
-    "small_blocks": "whole blocks of B, and no products that the task does not need; partial blocks "
-    "cannot be avoided if a size is not a multiple of the array's",
-    "drain": "one config_ex before the first product; the time in which the last product leaves the "
-    "array cannot be avoided",
+    "small_blocks": "whole blocks of B, and no products that the task does not need; partial "
+    "blocks cannot be avoided if a size is not a multiple of the array's",
+    "drain": "one config_ex before the first product; the time in which the last product leaves "
+    "the array cannot be avoided",
 }
 
 
