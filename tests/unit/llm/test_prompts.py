@@ -212,7 +212,7 @@ def test_plan_prompts_hold_the_ancestors() -> None:
 def test_plan_prompts_hold_what_made_a_similar_kernel_fast() -> None:
     schedule = Schedule("toyaccel:copy-64", (PLAN,), (9000.0, 4000.0), "cycles")
     rendered = text(Prompts().plan(replace(BRIEF, schedules=(schedule,)), PARENT, HISTORY))
-    assert "For toyaccel:copy-64 these steps were taken" in rendered
+    assert "For toyaccel:copy-64, the following steps were applied" in rendered
     assert "1. `tile` (9,000 -> 4,000 cycles): Tile loop i by 4." in rendered
     assert "carries out step" not in rendered
     assert "similar kernel" not in text(Prompts().plan(BRIEF, PARENT, HISTORY))

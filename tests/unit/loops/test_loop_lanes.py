@@ -171,5 +171,5 @@ def test_the_loop_whose_lanes_read_neighbours_is_chosen() -> None:
 def test_step_is_described() -> None:
     kernel = parse(STEPS)
     assert Step("lanes", 0, 8).sentence(kernel) == (
-        "run 8 iterations of the loop over i side by side (loop 1)"
+        "run 8 iterations of the loop over i in parallel lanes (loop 1)"
     )

@@ -70,4 +70,4 @@ def test_a_prefetch_is_tried_with_its_loads_distributed_too(machine: Machine) ->
 def test_an_unrolled_loop_is_described_by_what_is_done_to_it() -> None:
     assert Step.parse("unroll k 0").sentence == "unroll loop k completely"
     assert Step.parse("unroll k 4").sentence == "unroll loop k by a factor of 4"
-    assert Step.parse("retile i 0").sentence.startswith("work on 0 neighbouring tiles of loop i")
+    assert Step.parse("retile i 0").sentence.startswith("process 0 neighbouring tiles of loop i")

@@ -62,23 +62,23 @@ _FACTORS = {
     **dict.fromkeys(_WITHOUT_FACTOR, (0,)),
 }
 _SENTENCES = {
-    "stage": "copy the data that load {factor} in the loop over {variable} reads into blocks once",
+    "stage": "copy the data of load {factor} in the loop over {variable} once, into contiguous blocks",
     "vectorise": "vectorise the loop over {variable} with {factor} lanes",
-    "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator each",
-    "lanes": "run {factor} iterations of the loop over {variable} side by side",
-    "jam": "unroll the loop over {variable} {factor} times and jam the loops inside",
-    "reciprocal": "multiply by reciprocals in the loop over {variable}",
+    "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator for each copy",
+    "lanes": "run {factor} iterations of the loop over {variable} in parallel lanes",
+    "jam": "unroll the loop over {variable} {factor} times and jam the loops inside it",
+    "reciprocal": "multiply by reciprocals instead of dividing in the loop over {variable}",
     "exchange": "exchange the loop over {variable} and the loop inside it",
     "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
-    "tabulate": "compute the values that do not change around the loop over {variable} once",
-    "pack": "pack an input once, in the order in which the loop over {variable} reads it",
+    "tabulate": "before the loop over {variable}, compute an array of the values that it does not change",
+    "pack": "copy an input once, in the order in which the loop over {variable} reads it",
     "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
     "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
-    "weigh": "add with weights instead of a running sum in the loop over {variable}",
-    "interleave": "move the loads in the loop over {variable} to just before their use",
+    "weigh": "compute the sum of a running sum in the loop over {variable} as a weighted sum",
+    "interleave": "move each load in the loop over {variable} to just before its use",
 }
 
 

@@ -153,8 +153,8 @@ CATALOGUE: Mapping[str, Technique] = {
     "resident": Technique(
         resident_sites,
         keep_resident,
-        "keep {0} in local memory, so that each part that loop {1} uses is loaded once and not "
-        "in every iteration ({2})",
+        "keep {0} in local memory, so that loop {1} loads each part once and not in every "
+        "iteration ({2})",
         _LOADS | _CORE,
     ),
     "block-load": Technique(
@@ -166,7 +166,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "widen": Technique(
         once,
         widened_everywhere,
-        "merge neighbouring moves into moves as wide as allowed",
+        "merge neighbouring moves into wider ones",
         _LOADS | _CORE,
     ),
     "banks": Technique(
@@ -242,7 +242,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "retile": Technique(
         tiled_loops,
         on_loop_by(retile),
-        "work on {1} neighbouring tiles of loop {0} at once, sharing what they load",
+        "process {1} neighbouring tiles of loop {0} at once, so that they share loaded data",
         _LOADS | _CORE,
     ),
     "simplify": Technique(
@@ -272,14 +272,14 @@ CATALOGUE: Mapping[str, Technique] = {
     "keep-operand": Technique(
         tiled_loops,
         keep_operand,
-        "work on {1} neighbouring tiles of loop {0} at once, all with one operand before the next "
-        "is loaded into the array",
+        "process {1} neighbouring tiles of loop {0} at once, so that each operand in the array "
+        "serves all of them",
         _BANKS,
     ),
     "settings": Technique(
         once,
         remove_settings,
-        "remove commands that set values already in force, or values that nothing uses",
+        "remove commands whose values are already set or never used",
         _CORE,
     ),
     "transpose": Technique(
@@ -291,13 +291,13 @@ CATALOGUE: Mapping[str, Technique] = {
     "offload": Technique(
         blocks,
         on_loop(offload),
-        "let the accumulator add and negate what the core computes in loop {0}",
+        "let the accelerator compute the sums and sign changes of loop {0} instead of the core",
         _CORE | {"fence"},
     ),
     "share": Technique(
         blocks,
         on_loop(share),
-        "load data that several products of an iteration of loop {0} use only once",
+        "load data only once if several products of an iteration of loop {0} use it",
         _LOADS | _CORE,
     ),
     "forward": Technique(
@@ -310,7 +310,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "carry": Technique(
         blocks,
         on_loop(carry),
-        "keep data that an iteration of loop {0} stores for the next one in local memory",
+        "keep data that each iteration of loop {0} stores for the next one in local memory",
         _LOADS | {"fence"},
     ),
     "own-rows": Technique(
@@ -322,7 +322,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "hoist-loads": Technique(
         blocks,
         on_loop(hoist_loads),
-        "load data that each iteration of loop {0} uses before the loop, with wide moves",
+        "before loop {0}, load the data that all its iterations use, with wide moves",
         _LOADS | _CORE,
     ),
     "early-loads": Technique(
@@ -334,7 +334,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "fences": Technique(
         once,
         spare_fences,
-        "remove fences that order nothing",
+        "remove fences that are not needed for correct results",
         frozenset(("fence", "drain")),
     ),
     "split": Technique(
@@ -371,8 +371,8 @@ CATALOGUE: Mapping[str, Technique] = {
     "small-loads-first": Technique(
         once,
         small_loads_first,
-        "load little data before much, where nothing else is between the loads, so that the first "
-        "products begin earlier",
+        "issue small loads before large ones, where no other command is between them, so that the "
+        "first products begin earlier",
         _LOADS,
     ),
     "pack": Technique(
@@ -382,6 +382,6 @@ CATALOGUE: Mapping[str, Technique] = {
         _CORE,
     ),
     "dead-code": Technique(
-        once, remove_dead_moves, "remove loads and stores that nothing uses", _LOADS | _CORE
+        once, remove_dead_moves, "remove loads and stores whose data are never used", _LOADS | _CORE
     ),
 }
