@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,13 +13,12 @@ from tilewright.proposers.c.syntax import (
     leaves_early,
     text_of,
 )
-from tilewright.proposers.rewriter.expr import Bounds, Expr, Quotient, Remainder, bounds
+from tilewright.proposers.rewriter.expr import Bounds, Expr, bounds
 from tilewright.proposers.rewriter.ir import (
     Body,
     Condition,
     Loop,
     Opaque,
-    map_expressions,
     walk,
 )
 from tilewright.proposers.rewriter.lifting.branches import Branches
@@ -176,10 +174,7 @@ class Loops(Branches):
             inner.state.pop(inner.slots[text_of(part.named_children[0])], None)
         if not stmts:
             return ()
-        loop = Loop(count.variable, count.lower, count.upper, count.step, stmts)
-        if count.lower.is_const and count.lower.const < 0 and _divides_negatives(loop):
-            raise NotModelled("a loop divides a number that may be negative")
-        return (loop,)
+        return (Loop(count.variable, count.lower, count.upper, count.step, stmts),)
 
     def _loop_variables(self, first: Node | None, scope: Scope) -> set[str]:
         """Execute the first part of a `for`, and return the names that it declares."""
@@ -271,28 +266,6 @@ class Loops(Branches):
 
 def _has_text(stmts: Body) -> bool:
     return any(isinstance(s, Opaque) for s in walk(stmts))
-
-
-def _divides_negatives(loop: Loop) -> bool:
-    """Whether a loop's variable may be part of a negative dividend of a quotient or remainder.
-
-    C rounds such quotients towards 0, while shifts and masks round down; here, all round down.
-    """
-    env = {loop.var: (float(loop.lower.const), math.inf)}
-    found: list[Expr] = []
-
-    def noted(expr: Expr) -> Expr:
-        found.append(expr)
-        return expr
-
-    map_expressions(loop.body, noted)
-    return any(
-        isinstance(atom, Quotient | Remainder)
-        and loop.var in atom.of.names()
-        and bounds(atom.of, env)[0] < 0
-        for expr in found
-        for atom in expr.atoms()
-    )
 
 
 def _range(count: Count, ranges: Mapping[str, Bounds]) -> Bounds:

@@ -39,6 +39,7 @@ from tilewright.proposers.rewriter.lifting.float_constants import folded
 from tilewright.proposers.rewriter.lifting.narrow_integers import stored
 from tilewright.proposers.rewriter.lifting.scope import Scope
 from tilewright.proposers.rewriter.lifting.symbolic_values import (
+    MARK,
     Either,
     Flags,
     NotModelled,
@@ -309,6 +310,8 @@ class Reader:
                 return left + right
             if operator == "&" and (cleared := self._without_bit(left, right)) is not None:
                 return cleared
+            if operator in ("/", "%") and self._may_be_negative(left):
+                raise NotModelled("a number that is divided may be negative")
             return arithmetic(operator, left, right)
         if (number := folded(operator, left, right)) is not None:
             return number
@@ -341,6 +344,15 @@ class Reader:
         if isinstance(left, Pointer) and isinstance(right, Pointer) and operator == "-":
             return self._distance(left, right)
         raise NotModelled(f"the operator {operator} is applied to addresses or conditions")
+
+    def _may_be_negative(self, dividend: Expr) -> bool:
+        """Whether C may round a quotient towards zero, while the IR rounds down.
+
+        A value at the beginning of an unknown iteration is examined when its loop is known.
+        """
+        if dividend.is_const or any(name.endswith(MARK) for name in dividend.names()):
+            return False
+        return bounds(dividend, self.scope.ranges)[0] < 0
 
     def _without_bit(self, value: Expr, mask: Expr) -> Expr | None:
         """`value & ~bit`, for a value that always or never has this bit."""
