@@ -62,9 +62,9 @@ _FACTORS = {
     **dict.fromkeys(_WITHOUT_FACTOR, (0,)),
 }
 _SENTENCES = {
-    "stage": "copy the data of load {factor} in the loop over {variable} once, into contiguous blocks",
+    "stage": "copy the data of load {factor} in the loop over {variable} into contiguous blocks",
     "vectorise": "vectorise the loop over {variable} with {factor} lanes",
-    "accumulators": "unroll the loop over {variable} {factor} times, with an accumulator for each copy",
+    "accumulators": "unroll the loop over {variable} {factor} times, with {factor} accumulators",
     "lanes": "run {factor} iterations of the loop over {variable} in parallel lanes",
     "jam": "unroll the loop over {variable} {factor} times and jam the loops inside it",
     "reciprocal": "multiply by reciprocals instead of dividing in the loop over {variable}",
@@ -72,7 +72,7 @@ _SENTENCES = {
     "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
-    "tabulate": "before the loop over {variable}, compute an array of the values that it does not change",
+    "tabulate": "compute values that the loop over {variable} does not change once before it",
     "pack": "copy an input once, in the order in which the loop over {variable} reads it",
     "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
