@@ -108,8 +108,7 @@ def show(
         bool,
         typer.Option(
             "--trials",
-            help="Also list every trial with its expected and its measured "
-            "latency.",
+            help="Also list every trial with its expected and its measured latency.",
         ),
     ] = False,
     full: Annotated[

@@ -44,9 +44,7 @@ InputSeed = Annotated[
 ]
 Beam = Annotated[
     int,
-    typer.Option(
-        "--beam", metavar="B", help="Number of kernels from which each iteration starts."
-    ),
+    typer.Option("--beam", metavar="B", help="Number of kernels from which each iteration starts."),
 ]
 Plans = Annotated[
     int,
