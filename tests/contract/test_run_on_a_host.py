@@ -58,7 +58,7 @@ def test_a_search_whose_host_goes_away_ends_with_one_sentence_and_continues_late
     assert gone.returncode == 2
     (sentence,) = [line for line in gone.stderr.splitlines() if line.startswith("error: ")]
     assert "a worker on far ended before it opened the task (No route to host)" in sentence
-    assert "call the same command again, which continues the run" in sentence
+    assert "repeat the command, which continues the run" in sentence
     again = search(f"echo Last login: today\nsleep 2\nexec {WORKER}")
     assert again.returncode == 0, again.stderr
     begun = re.search(r"^run (\w+):", gone.stdout + gone.stderr, re.MULTILINE)

@@ -68,7 +68,7 @@ def experiment(
 
     The file lists workloads, seeds and arms. An arm is a named group of settings. The command makes
     one run for each combination of workload, arm and seed, and stores it in the output folder. If
-    the command is interrupted or killed, call it again to continue; you may first add arms,
+    the command is interrupted or killed, repeat it to continue; you may first add arms,
     workloads or seeds to the file. With --replay, a prompt that differs from the recorded one is an
     error.
     """
@@ -102,7 +102,7 @@ def experiment(
     try:
         found = run_experiment(opened, folder, workers=jobs, replay=replay, on_cell=tell)
     except InterruptedExperimentError:
-        console.print("interrupted; call the same command again to continue", markup=False)
+        console.print("interrupted; repeat the command to continue", markup=False)
         raise typer.Exit(INTERRUPTED) from None
     rows = table(found, opened.baseline)
     write_text(folder / "table.csv", texts.table_csv(rows))

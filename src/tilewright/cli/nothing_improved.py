@@ -62,7 +62,7 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
     elif summary.is_out_of_time:
         yield (
             "The budget ended before the first candidate was evaluated. Give a larger --budget, "
-            "or search while the machine has less other work."
+            "or search when the machine is less busy."
         )
     elif "budget" in summary.stop_reason:
         start = sum(t.wall_s for t in history)
@@ -70,14 +70,14 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
         yield (
             "The budget ended before the first candidate was evaluated. Of "
             f"{duration(summary.wall_s)}, the evaluation of the starting kernel took "
-            f"{duration(start)}; the other {duration(rest)} went to starting processes, the "
-            "baselines, writing candidates and evaluations that did not end in time. Give a "
-            "larger --budget, or search while the machine has less other work."
+            f"{duration(start)}; the other {duration(rest)} were spent on starting processes, the "
+            "baselines, writing candidates and evaluations that did not finish in time. Give a "
+            "larger --budget, or search when the machine is less busy."
         )
     elif models := [name for name in summary.proposers if is_model_name(name)]:
         yield (
-            f"No kernel was written. {listed(models)} did not answer, or gave no answer from which "
-            "a kernel could be read. "
+            f"No kernel was written. {listed(models)} did not answer, or gave no answer that "
+            "contains a kernel. "
             f"`tilewright models {' '.join(models)} --ask` asks each model once and prints its "
             "answer."
         )
@@ -93,7 +93,7 @@ def _not_understood(summary: Summary) -> Iterator[str]:
         yield (
             "The built-in rewriter does not understand "
             f"{counted(len(summary.left_alone), 'part')} of the starting kernel, listed below. "
-            "Write plain loops there, or add a language model with --proposer."
+            "Rewrite them as plain loops, or add a language model with --proposer."
         )
 
 
@@ -107,7 +107,7 @@ def _failed(history: History) -> Iterator[str]:
         failures = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
         yield (
             f"Candidates failed ({failures}). `tilewright runs show latest --trials` lists them. "
-            "With --repairs 2 a language model may correct its failed kernels twice."
+            "With --repairs 2, a language model may correct a failed kernel twice."
         )
 
 
@@ -127,7 +127,7 @@ def _slower(history: History) -> Iterator[str]:
 def _unconfirmed(summary: Summary) -> Iterator[str]:
     if summary.unconfirmed:
         failed = all(getattr(t.outcome, "cause", "") for t in summary.unconfirmed)
-        advice = "" if failed else " Measure on a machine with less other work."
+        advice = "" if failed else " Measure on a less busy machine."
         yield f"{unconfirmed_words(summary.unconfirmed)} (listed below).{advice}"
 
 
@@ -138,14 +138,14 @@ def _at_bound(history: History) -> Iterator[str]:
     if best.refutes_bound:
         yield (
             f"The kernel takes {number(best.latency)} {best.unit}, less than the bound of "
-            f"{number(best.bound)} {best.unit}. The bound follows from the operations of the "
-            "workload, so correct `operations` in workload.toml."
+            f"{number(best.bound)} {best.unit}. The bound is computed from `operations` "
+            "in workload.toml, so correct this number."
         )
     elif best.is_near_bound(AT_BOUND):
         yield (
             f"The kernel takes {number(best.latency)} {best.unit}, within "
             f"{best.latency / best.bound - 1:.1%} of the bound of {number(best.bound)} "
-            f"{best.unit}, which no kernel can beat. Nothing is left to gain."
+            f"{best.unit}, which no kernel can beat."
         )
 
 

@@ -122,13 +122,13 @@ def optimize(
     if shapes is not None:
         from tilewright.cli.shapes import optimize_shapes
 
-        if record or replay or report or events:
+        if record or replay or report or events or executor != "local":
             raise InputError(
-                "--shapes makes one run for each shape, so leave out --record, --replay, "
-                "--report and --events."
+                "--shapes makes one run for each shape on this machine, so leave out --record, "
+                "--replay, --report, --events and --executor."
             )
         file = output or Path("kernel_dispatch.c")
-        optimize_shapes(task, shapes, settings, project, jobs, file, json)
+        optimize_shapes(task, shapes, settings, project, jobs, file, json, context.obj)
         return
     if output is not None:
         instead = command_text("best", "latest", "-o", str(output))

@@ -170,7 +170,7 @@ def _where(state: ProgressState) -> str:
 
 def _counts(state: ProgressState) -> str:
     return (
-        f"{state.evaluations} evaluations: {state.correct} correct, "
+        f"{counted(state.evaluations, 'evaluation')}: {state.measured} measured, "
         f"{state.stopped_early} stopped early, {state.failed} failed"
     )
 

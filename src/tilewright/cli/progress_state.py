@@ -58,7 +58,7 @@ class ProgressState:
     batch: int = 0
     batch_done: int = 0
     evaluations: int = 0
-    correct: int = 0
+    measured: int = 0
     stopped_early: int = 0
     failed: int = 0
     baseline: Trial | None = None
@@ -185,7 +185,7 @@ class ProgressState:
                 self.failed += 1
                 self.failed_here += 1
             return None
-        self.correct += 1
+        self.measured += 1
         if self.fastest_here is None or (trial.latency or 0.0) < (self.fastest_here.latency or 0.0):
             self.fastest_here = trial
         if self.baseline is None:

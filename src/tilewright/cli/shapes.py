@@ -31,8 +31,11 @@ def optimize_shapes(
     jobs: int | None,
     output: Path,
     json: Path | None,
+    began: float | None,
 ) -> None:
     """Search for each shape, write the C file, and print the result for each shape.
+
+    The time of the first shape's budget is counted from `began` (`time.monotonic`).
 
     The exit code is 1 if the file gives a wrong result for a shape of the set, or is slower than
     its starting kernel. After Ctrl-C, the exit code is 130, and the same command continues.
@@ -52,10 +55,16 @@ def optimize_shapes(
         return _listening(Progress(settings.budget))
 
     found = optimize_shape_set(
-        shape_set, settings, project=project, workers=jobs, listen=listen, on_run=tell
+        shape_set,
+        settings,
+        project=project,
+        workers=jobs,
+        listen=listen,
+        on_run=tell,
+        began=began,
     )
     if found is None:
-        notes().print("interrupted; call the same command again to continue", markup=False)
+        notes().print("interrupted; repeat the command to continue", markup=False)
         raise typer.Exit(INTERRUPTED)
     write_text(output, found.source)
     for line in _lines(found):
@@ -99,7 +108,7 @@ def _line(row: Row) -> str:
             f"{row.workload}: {row.dispatched.kind} through kernel_dispatch: {row.dispatched.log}"
         )
     through = f"{row.start:,.0f} -> {row.dispatched:,.0f} {row.unit}, {row.speedup:.2f}x"
-    alone = f" (alone {row.best:,.0f})" if row.best is not None else ", right"
+    alone = f" (alone {row.best:,.0f})" if row.best is not None else ", correct"
     return f"{row.workload}: {through}{alone}"
 
 

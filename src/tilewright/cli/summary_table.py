@@ -80,7 +80,7 @@ def _end(summary: Summary) -> str:
     if not summary.stop_reason:
         return f"The run is {summary.status}."
     if summary.is_out_of_time:
-        return "The time of the budget is spent."
+        return "The time limit of the budget was reached."
     ended = f"The search ended because {summary.stop_reason}."
     if summary.unused_wall_s < LEFT_S:
         return ended
@@ -92,7 +92,7 @@ def unconfirmed_result(summary: Summary) -> str:
     """Says why the result of a run whose time ended is not confirmed, and how to confirm it."""
     return as_started(
         f"warning: this result is not confirmed, because {summary.stop_reason}. `tilewright runs "
-        f"resume {summary.run_id}` completes this, and then has no time limit."
+        f"resume {summary.run_id}` completes this step without a time limit."
     )
 
 

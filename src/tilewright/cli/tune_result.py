@@ -37,7 +37,7 @@ def show_result(result: TuneResult, progress: TuneProgress, folder: Path) -> Non
             "best", "none: each of the best kernels failed when it was measured again. To try"
         )
         table.add_row(
-            "", "again, call the same command. To continue the search, give a larger --budget"
+            "", "again, repeat the command. To continue the search, give a larger --budget"
         )
         _show_failed(table, result.winner.failed)
     else:

@@ -101,7 +101,7 @@ class OutOfTimeError(InputError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{reason}. Give a larger --budget, or search while the machine has less other work."
+            f"{reason}. Give a larger --budget, or search when the machine is less busy."
         )
         self.reason = reason
 

@@ -28,7 +28,7 @@ def require_room() -> None:
         raise DiskFullError(
             f"the disk of {folder} on {socket.gethostname()} is full, so kernels cannot be built "
             "there. Free some space, or name another folder in the environment variable TMPDIR. "
-            "Then call the same command again, which continues the run."
+            "Then repeat the command, which continues the run."
         )
 
 
@@ -37,8 +37,7 @@ def full_disk(error: OSError) -> DiskFullError | None:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f"of {error.filename} " if error.filename else ""
         return DiskFullError(
-            f"the disk {where}is full ({error.strerror}). Free some space, then call the same "
-            "command again."
+            f"the disk {where}is full ({error.strerror}). Free some space, then repeat the command."
         )
     return _nowhere(error) if _is_of_tempfile(error) else None
 
@@ -54,5 +53,5 @@ def _nowhere(error: OSError) -> DiskFullError:
     return DiskFullError(
         f"no folder for temporary files can be written to ({error.strerror}), probably because "
         "the disk is full. Free some space, or name another folder in the environment variable "
-        "TMPDIR. Then call the same command again."
+        "TMPDIR. Then repeat the command."
     )

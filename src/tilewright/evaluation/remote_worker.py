@@ -130,7 +130,7 @@ class RemoteWorker:
         return HostError(
             f"a worker {self._said} before it opened the task ({said[-1] if said else 'no word'}): "
             f"check that `ssh {self._host} {' '.join(COMMAND)}` starts and waits for input. Then "
-            "call the same command again, which continues the run."
+            "repeat the command, which continues the run."
         )
 
     def _require_same(self, there: object) -> None:

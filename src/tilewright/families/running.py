@@ -152,18 +152,26 @@ def optimize_shape_set(
     workers: int | None = None,
     listen: Callable[[], AbstractContextManager[OnEvent]] = lambda: nullcontext(_nothing),
     on_run: Callable[[Summary], None] = lambda summary: None,
+    began: float | None = None,
 ) -> ShapeSetResult | None:
     """Search for each shape, then write and check the file; None after Ctrl-C.
 
-    Each shape has the whole budget of the settings. `listen` returns a listener for the run of each
-    shape. The same call continues after an interruption.
+    Each shape has the whole budget of the settings. The time of the first shape is counted from
+    `began` (`time.monotonic`), by default from the start of its search. `listen` returns a listener
+    for the run of each shape. The same call continues after an interruption.
     """
     found: dict[str, tuple[Summary, str]] = {}
     for workload in shapes.sizes:
         with listen() as on_event:
             summary = optimize(
-                workload, settings, project=project, workers=workers, on_event=on_event
+                workload,
+                settings,
+                project=project,
+                workers=workers,
+                on_event=on_event,
+                began=began,
             )
+        began = None
         on_run(summary)
         if summary.status == "interrupted" and not summary.is_out_of_time:
             return None

@@ -78,7 +78,7 @@ def report_view(
         cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
         settings=run.settings,
         evaluations=sample.total if sample else len(trials),
-        correct=sample.correct if sample else sum(t.latency is not None for t in trials),
+        measured=sample.measured if sample else sum(t.latency is not None for t in trials),
         versions={**run.versions, **(measured.versions if measured else {})},
     )
 

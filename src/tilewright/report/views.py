@@ -91,7 +91,7 @@ class ReportView:
     """A whole run. `baseline` and `best` are None if no kernel was measured.
 
     `costs` has a row per model and phase, and a row for their sum if there are several.
-    `evaluations` is the number of all evaluations, of which `correct` gave a latency; `trials` are
+    `evaluations` is the number of all evaluations, of which `measured` gave a latency; `trials` are
     the shown ones. `unconfirmed` are trials that were faster at first, but wrong or slower when
     they were evaluated again, and `unconfirmed_words` counts them by this reason.
     """
@@ -121,7 +121,7 @@ class ReportView:
     unconfirmed_words: str = ""
     cost_words: str = ""
     evaluations: int = 0
-    correct: int = 0
+    measured: int = 0
 
     @property
     def is_sample(self) -> bool:

@@ -63,7 +63,7 @@ class LiveRun:
             before = self.trials
             indices = {view.index for view in before.views}
             indices |= {trial.index for trial in overview.ancestors(run_id, unknown, indices)}
-            sample = Sample(tuple(sorted(indices)), before.total, before.correct)
+            sample = Sample(tuple(sorted(indices)), before.total, before.measured)
             self.trials = _sampled(overview, run_id, before.generation + 1, sample)
         self.trials.extend(new)
 

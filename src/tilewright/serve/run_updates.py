@@ -82,7 +82,7 @@ def progress_text(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, s
     """The progress of a run, by the names of the page's elements."""
     best, views = trials.best, trials.views
     start = views[0].latency if views else None
-    counts = f"{text.number(trials.correct)} correct"
+    counts = f"{text.number(trials.measured)} measured"
     if trials.left_out:
         counts += f", {text.number(len(views))} are shown"
     else:

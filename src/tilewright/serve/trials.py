@@ -33,7 +33,7 @@ class LiveTrials:
         self.best: TrialView | None = None
         self.winning: list[int] = []
         """The trials from the starting kernel to the best."""
-        self.correct = 0
+        self.measured = 0
         """Number of trials with a latency, including those without a view."""
         self.stopped = 0
         """Number of views of trials that were stopped early, because they were slow."""
@@ -55,14 +55,14 @@ class LiveTrials:
             if trial.instance_of and trial.latency is not None:
                 measured = self._instances.setdefault(trial.instance_of, [])
                 measured.append((trial.values, trial.latency))
-            self.correct += view.latency is not None
+            self.measured += view.latency is not None
             self.stopped += view.state == "stopped"
             self.failed += view.state == "failed"
             faster = self.best is None or (view.latency or 0) < (self.best.latency or 0)
             if view.latency is not None and faster:
                 self.best = view
         if self._uncounted is not None:
-            self.correct, self._uncounted = self._uncounted.correct, None
+            self.measured, self._uncounted = self._uncounted.measured, None
         self._mark_winning()
 
     @property

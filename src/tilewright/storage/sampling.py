@@ -30,13 +30,13 @@ class Sample:
     """A sample of a run's trials, by their indices in ascending order.
 
     It contains the starting kernel, each trial that was the fastest at its time, trials at even
-    distances, the newest trials, and all ancestors of these. Of the run's `total` trials, `correct`
-    have a latency.
+    distances, the newest trials, and all ancestors of these. Of the run's `total` trials,
+    `measured` have a latency.
     """
 
     indices: tuple[int, ...]
     total: int
-    correct: int
+    measured: int
 
 
 def in_parts(named: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -62,7 +62,7 @@ def sample_of(connection: Connection, run_id: str) -> Sample | None:
     wanted += [number * width for number, _, _ in counted]
     wanted += range(last + 1 - NEWEST, last + 1)
     indices = _with_ancestors(connection, run_id, dict.fromkeys(wanted))
-    return Sample(tuple(sorted(indices)), last + 1, sum(correct for _, _, correct in counted))
+    return Sample(tuple(sorted(indices)), last + 1, sum(measured for _, _, measured in counted))
 
 
 def ancestors_of(

@@ -62,8 +62,8 @@ def test_counts_and_best_follow_the_events() -> None:
     for event in events():
         state.apply(event)
     assert state.evaluations == 40
-    assert state.correct + state.stopped_early + state.failed == 40
-    assert state.correct == sum(t.latency is not None for t in TRIALS)
+    assert state.measured + state.stopped_early + state.failed == 40
+    assert state.measured == sum(t.latency is not None for t in TRIALS)
     assert (state.iteration, state.iterations) == (2, 15)
     assert (state.plans, state.candidates, state.duplicates) == (10, 19, 3)
     assert (state.batch, state.batch_done) == (19, 19)

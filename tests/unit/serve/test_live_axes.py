@@ -111,7 +111,7 @@ def test_what_other_processes_write_is_taken_in(tmp_path: Path) -> None:
         assert live.trials.best is not None
         assert live.trials.best.index != best.index
         views = live.trials.views
-        assert live.trials.correct == sum(v.latency is not None for v in views)
+        assert live.trials.measured == sum(v.latency is not None for v in views)
         assert live.trials.failed == sum(v.state == "failed" for v in views)
         assert live.trials.stopped == sum(v.state == "stopped" for v in views)
         assert [v.index for v in views if v.winning] == sorted(live.trials.winning)

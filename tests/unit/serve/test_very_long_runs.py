@@ -42,7 +42,7 @@ def test_a_sample_has_what_matters_and_all_it_was_made_from(
         shown = overview.chosen(long_run.id, sample.indices)
     assert [trial.index for trial in shown] == list(sample.indices)
     assert sample.total == 400
-    assert sample.correct == sum(trial.latency is not None for trial in TRIALS)
+    assert sample.measured == sum(trial.latency is not None for trial in TRIALS)
     assert len(sample.indices) <= 80
     fastest, records = float("inf"), set()
     for trial in TRIALS:
@@ -94,7 +94,7 @@ def test_a_new_trial_brings_what_it_was_made_from(tmp_path: Path, long_run: RunR
     whole = History([*TRIALS, child_of(hidden, 400)])
     chain = whole.lineage(child_of(hidden, 400).candidate.id)
     assert after.winning == [trial.index for trial in chain]
-    assert after.correct == before.correct + 1
+    assert after.measured == before.measured + 1
 
 
 def test_pages_open_every_trial_and_say_what_is_shown(
