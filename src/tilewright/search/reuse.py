@@ -2,8 +2,8 @@
 
 The procedure is that of Autocomp (Hong and others, schedule reuse). A narrow search tries the
 recorded plans one at a time, each as the only option of the menu. The normal search then starts
-from the resulting kernels. A proposer that can carry out a whole schedule needs only one iteration
-for this.
+from the resulting kernels. A proposer that can carry out a whole schedule needs no such phase: it
+does so in its first plans.
 """
 
 from __future__ import annotations
@@ -153,25 +153,30 @@ def _latency(note: ReusedSchedule) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReusePhase:
-    """The first iterations of a search, which try recorded schedules. There are none without
-    schedules.
+    """The first iterations of a search, each of which tries one recorded plan. There are none
+    without schedules.
 
-    `plans` are the plans of the most similar schedule, with their numbers, each of which is tried
-    in one iteration. It is empty if the proposer carries out whole schedules.
+    `plans` are the plans of the most similar schedule, with their numbers.
     """
 
-    iterations: int = 0
     plans: tuple[tuple[int, Plan], ...] = ()
 
     @classmethod
     def of(cls, schedules: Sequence[Schedule], menu: Sequence[MenuOption], replays: bool) -> Self:
-        """The phase for these schedules: plans on options that are not on the menu are left out."""
+        """The phase for these schedules: plans on options that are not on the menu are left out.
+        There is none if the proposer carries out whole schedules.
+        """
         if not schedules or replays:
-            return cls(min(1, len(schedules)))
+            return cls()
         options = {option.id for option in menu}
         numbered = enumerate(schedules[0].plans)
         plans = tuple((n, plan) for n, plan in numbered if plan.option in options)
-        return cls(len(plans), plans)
+        return cls(plans)
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations of the phase."""
+        return len(self.plans)
 
     def has(self, iteration: int) -> bool:
         """Whether an iteration, counted from 1, belongs to the phase."""

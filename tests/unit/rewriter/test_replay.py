@@ -99,3 +99,44 @@ def test_of_several_schedules_the_nearest_is_first_and_the_most_promising_next(
     assert first == "retile i 2"
     assert second != first
     assert second.startswith((STEPS, first))  # as it is, or with what the estimate adds
+
+
+OVERLAPPED = (
+    "overwrite C; keep-operand i {}; retile j 4; resident B i before; block-load A k#2; "
+    "coalesce k#2; double-accumulator C i 2 delayed; interleave i; pipeline A i 2; interleave i; "
+    "unroll kjj 0; unroll jj2#17 2; pack"
+)
+
+
+def steps_of(target: TargetBrief, parent: Trial, found: Schedule, count: int) -> list[str]:
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, 1, 15, 0, (found,))
+    plans = create_proposer().plan(brief, parent, History([parent]), count, seed=1)
+    reused = [plan for plan in plans if plan.text.startswith("As in ")]
+    return [str(plan.parameters["steps"]) for plan in reused]
+
+
+def test_a_schedule_is_also_tried_with_the_numbers_of_tiles_of_the_new_shape(
+    target: TargetBrief,
+) -> None:
+    # Of a shape with half the columns, twice as many rows of tiles fit into the same memory.
+    made = steps_of(target, start(1568, 128, 64), schedule(OVERLAPPED.format(2)), 6)
+    assert "keep-operand i 2" in made[0]
+    assert any("keep-operand i 4" in steps and "pipeline A i 2" in steps for steps in made)
+    # The number of a step may also be 1: the step is then left out.
+    assert any("keep-operand" not in steps and "pipeline A i 2" in steps for steps in made)
+
+
+def test_numbers_of_tiles_with_a_worse_estimate_are_not_tried(target: TargetBrief) -> None:
+    made = steps_of(target, start(1568, 256, 64), schedule(OVERLAPPED.format(2)), 6)
+    assert "keep-operand i 2" in made[0]
+    assert not any("keep-operand i 4" in steps for steps in made)  # no room for two results
+
+
+def test_a_search_with_a_schedule_has_the_first_plans_of_one_without_too(
+    target: TargetBrief,
+) -> None:
+    parent = start(64, 144, 64)
+    alone = [plan.parameters["steps"] for plan in planned(target, parent, None)]
+    told = [plan.parameters["steps"] for plan in planned(target, parent, schedule("retile i 2"))]
+    assert told[0] == "retile i 2"
+    assert alone[0] in told

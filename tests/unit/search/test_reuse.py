@@ -159,11 +159,11 @@ def test_recorded_plans_are_taken_up_one_at_a_time_by_a_narrow_search() -> None:
     assert phase.breadth(1, 1) == 1
 
 
-def test_who_replays_schedules_needs_one_iteration_with_the_whole_menu() -> None:
+def test_who_replays_schedules_needs_no_narrow_search() -> None:
     phase = ReusePhase.of((FOUND,), MENU, replays=True)
-    assert (phase.iterations, phase.step(1), phase.menu(1, MENU)) == (1, None, MENU)
-    assert (phase.breadth(1, 6), phase.breadth(2, 6)) == (BREADTH, 6)
-    assert ReusePhase.of((), MENU, replays=True).iterations == 0
+    assert (phase.iterations, phase.step(1), phase.menu(1, MENU)) == (0, None, MENU)
+    assert phase.breadth(1, 6) == 6
+    assert ReusePhase.of((), MENU, replays=False).iterations == 0
 
 
 def test_the_search_at_large_has_its_iterations_and_patience_after_the_phase() -> None:

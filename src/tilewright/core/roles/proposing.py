@@ -37,7 +37,8 @@ class Proposer(Protocol):
     - `languages` names the languages of the kernels that the proposer can work on, if it cannot
       work on all kernels.
     - `replays` is true if the proposer carries out each recorded schedule (`Brief.schedules`) as a
-      whole. The search then does not give it the plans of a schedule one by one.
+      whole, in its plans for the first iteration. The search then does not give it the plans of a
+      schedule one by one.
     """
 
     name: str
