@@ -49,8 +49,8 @@ class Evaluation:
     """The outcome of one kernel outside any search, with the versions of the tools that evaluated
     it.
 
-    `external` is its run on another simulator, if one was asked for and the kernel passed here;
-    `baselines` are the target's, if they were asked for.
+    `external` is the result of another simulator, if you requested one and the kernel passed here.
+    `baselines` are the outcomes of the target's own kernels, if you requested them.
 
     >>> import tilewright as tw
     >>> found = tw.evaluate("void kernel(", "gemmini:gemm-16x16x16")

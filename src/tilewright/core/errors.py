@@ -13,10 +13,10 @@ user's input and for the machine the tool runs on::
     ├── ToolchainMissingError    no compiler, or a native part is not installed: exit code 2
     ├── DeviceBusyError          another process measures on the device: exit code 2
     ├── DiskFullError            no room to build kernels, here or on a worker: exit code 2
-    ├── HostError a worker elsewhere that does not start, or fit: exit code 2
-    ├── ClusterError             workers on other machines that are not there: exit code 2
+    ├── HostError                a worker on another machine that does not start: exit code 2
+    ├── ClusterError             a scheduler or workers that cannot be reached: exit code 2
     ├── StorageError             a database that is corrupt, newer or unwritable: exit code 2
-    │   └── StorageUnavailableError  a database server that is not there, or went away
+    │   └── StorageUnavailableError  a database server that cannot be reached, or was lost
     └── InternalError            a defect in tilewright itself: exit code 1
         └── UndeclaredFailureError   a kind of failure that the target does not declare
 
@@ -113,7 +113,7 @@ class ToolchainMissingError(TilewrightError):
 class NotTimedError(ToolchainMissingError):
     """A correct kernel that this machine cannot time; the message says what is missing.
 
-    `known` is what is known about the kernel, as sentences whose subject, the kernel, is left out.
+    `known` contains facts about the kernel, as sentences without their subject, the kernel.
     """
 
     def __init__(self, message: str, known: str = "") -> None:

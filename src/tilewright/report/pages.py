@@ -21,10 +21,10 @@ _HIGHLIGHT_LIMIT = 400_000
 LEGEND: tuple[tuple[TrialState, bool, str], ...] = (
     ("start", False, "starting kernel"),
     ("kept", True, "step of the winning schedule"),
-    ("kept", False, "faster than the kernel it was made from"),
+    ("kept", False, "faster than its parent"),
     ("rejected", False, "correct, but not faster"),
-    ("stopped", False, "stopped early, slower than the kernel it was made from"),
-    ("unconfirmed", False, "looked faster, not confirmed"),
+    ("stopped", False, "stopped early, slower than its parent"),
+    ("unconfirmed", False, "unconfirmed"),
     ("failed", False, "failed to build or check"),
 )
 """The legend of trials: state, whether the trial is a step of the winning schedule, and the

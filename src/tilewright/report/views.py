@@ -18,10 +18,10 @@ when it was evaluated again; failed: the build or a check failed.
 
 _OUTCOMES = {
     "start": "the starting kernel",
-    "kept": "correct and faster than the kernel it was made from",
-    "rejected": "correct, but not faster than the kernel it was made from",
-    "stopped": "stopped early, because it was slower than the kernel it was made from",
-    "unconfirmed": "looked faster at first, but was wrong or slower when evaluated again",
+    "kept": "correct and faster than its parent",
+    "rejected": "correct, but not faster than its parent",
+    "stopped": "stopped early, because it was slower than its parent",
+    "unconfirmed": "faster at first, but wrong or slower when it was evaluated again",
 }
 
 

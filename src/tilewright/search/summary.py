@@ -31,7 +31,7 @@ class Summary:
     they were evaluated again; their logs give the reason. `best_precision` is the best kernel's
     class of precision; empty if the inputs cannot distinguish the classes. `noise` is the noise of
     both measurements as a share; 0 if latencies repeat exactly. `left_alone` is code of the
-    starting kernel that the built-in rewriter does not understand.
+    starting kernel that the built-in rewriter cannot analyse.
     `proposers` are the names of the proposers and models that shared the work. `unused_wall_s` is
     the time that was reserved for the confirmation and was not needed. `is_out_of_time` is true if
     the time of the budget ended before the result was confirmed; the run can then be resumed.

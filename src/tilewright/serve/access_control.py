@@ -156,9 +156,9 @@ class Guard:
         origin = headers.get("origin")
         same = (f"http://{host}", f"https://{host}")
         if origin is None and scope["method"] not in _SAFE:
-            return "This request does not say which page it comes from. Use the page's own buttons."
+            return "This request does not name its page. Use the buttons of the page."
         if origin is not None and origin not in same:
-            return "This request comes from another site. Only requests of this page are answered."
+            return "This request comes from another site. Only requests from this page are allowed."
         if not self._has_token(scope, headers):
             return (
                 "The access token is missing or belongs to an earlier start of the server: open "

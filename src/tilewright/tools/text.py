@@ -208,7 +208,7 @@ def _tried(answer: Tried) -> str:
     made = f"made from kernel {answer.candidate}:" if rows else ""
     siblings = [attempt_text(attempt) for attempt in answer.siblings]
     heading = f"other kernels made from the same kernel as {answer.candidate}:" if siblings else ""
-    nothing = f"no kernel was made from kernel {answer.candidate} yet" if not rows else ""
+    nothing = f"no kernel has been derived from kernel {answer.candidate} yet" if not rows else ""
     return lines(nothing, made, *rows, earlier, heading, *siblings)
 
 

@@ -77,7 +77,7 @@ def test_requests_of_other_sites_are_refused(client: Client, origin: str, method
 def test_what_changes_something_must_say_where_it_comes_from(client: Client) -> None:
     answer = client.ask("/runs/3fa94c10/stop", "POST")
     assert answer.status == 403
-    assert "Use the page's own buttons" in answer.text
+    assert "Use the buttons of the page" in answer.text
 
 
 def test_an_address_cannot_lead_to_another_site(client: Client) -> None:

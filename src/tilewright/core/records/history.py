@@ -50,7 +50,7 @@ Index = TypeVar("Index", bound=HistoryIndex)
 
 
 class History(Sequence[Trial]):
-    """Read-only view of a run's trials in the order they were recorded, iteration by iteration.
+    """Read-only view of a run's trials in the order in which they were recorded.
 
     A history shares one list and its indices with the histories that extend it. The cost of an
     extension depends only on the number of added trials, and no query becomes slower as the

@@ -102,8 +102,8 @@ class Measured:
     - `breakdown`: the time by cause
     - `details`: further numbers, such as instructions or kilobytes accessed
     - `versions`: the versions of compiler, simulator and configuration, and a hash of the binary
-    - `feedback`: a text for the proposer of the next step, which says what costs most time
-    - `sandbox`: the sandbox of everything that was built or run natively, if the target names one
+    - `feedback`: a text for the proposer of the next step, which names the largest costs
+    - `sandbox`: the sandbox in which the kernel was built or run natively, if the target names one
     - `warnings`: sentences about differences that the kernel may show on hardware
     - `noise`: half the interquartile range of the samples divided by their median; 0 if latencies
       repeat exactly
