@@ -52,7 +52,7 @@ def outcome_reply(request: EvaluationRequest, outcome: Outcome) -> dict[str, Any
 def require_request(named: object, request: EvaluationRequest) -> None:
     """Raise `ValueError` if the request that a reply names is not this one."""
     if named != request_id(request):
-        raise ValueError("an outcome is not that of the request that it answers")
+        raise ValueError("an outcome belongs to another request")
 
 
 def outcome_of(

@@ -61,7 +61,7 @@ def _failed(failed: Failed) -> Failed:
     _require(_KIND.fullmatch(failed.kind), "the kind of a failure is not a single word")
     _require_names([failed.sandbox])
     _require(
-        failed.line is None or 0 < failed.line < 10**9, "a line number is not one of a source file"
+        failed.line is None or 0 < failed.line < 10**9, "a line number is outside any source file"
     )
     _require(failed.bound is None or failed.bound > 0, "a bound is not greater than 0")
     _require(len(failed.log) <= MOST_TEXT, "a log is too long")

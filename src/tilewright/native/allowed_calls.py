@@ -45,11 +45,12 @@ def refused_call(name: str, threads: int) -> str | None:
         if threads > 1:
             return None
         return (
-            f"the kernel calls {name}, but may use one thread: more are declared in a target file "
-            "(docs/targets/host-c.md)."
+            f"the kernel calls {name}, but may use only one thread. To allow more threads, declare "
+            "them in a target file (docs/targets/host-c.md)."
         )
     return (
         f"the kernel calls {name}, which it does not define: in addition to its own functions, it "
-        "may call memcpy, memmove, memset, memcmp and these of math.h for float and double: "
+        "may call memcpy, memmove, memset, memcmp and these functions of math.h, for float and "
+        "double: "
         f"{', '.join(MATHEMATICS)}."
     )

@@ -180,7 +180,7 @@ class TimedKernel:
             log = "the kernel ended its process, so the clock of the process cannot be read."
             raise CallFailedError(Failed("measure", "crash", log)) from gone
         if not seconds > 0:
-            log = f"by the clock of its process, a call of the kernel took {seconds:g} s."
+            log = f"a call of the kernel took {seconds:g} s of its process's CPU time."
             raise CallFailedError(Failed("measure", "invalid", log))
         return seconds
 
@@ -233,8 +233,8 @@ class TimedKernel:
             return  # as the next call will report
         if hidden_s > HIDDEN_S + HIDDEN_SHARE * own_s:
             log = (
-                f"processes beside the kernel's own used {hidden_s:.3g} s of CPU time, which its "
-                f"clock of {own_s:.3g} s does not show."
+                f"processes other than the kernel's used {hidden_s:.3g} s of CPU time, which are "
+                f"not part of the kernel's own CPU time of {own_s:.3g} s."
             )
             raise CallFailedError(Failed("measure", "forbidden_call", log))
 

@@ -72,7 +72,7 @@ def measuring_cores(count: int = 1) -> list[int]:
     if count > len(usable):
         raise ConfigurationError(
             f"threads = {count}, but this process may use {len(usable)} cores: each thread is "
-            "measured on a core of its own, so declare no more threads than cores."
+            "measured on its own core, so declare no more threads than cores."
         )
     return usable[-count:]
 

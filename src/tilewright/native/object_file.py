@@ -185,7 +185,7 @@ class _Reader:
         if not known or (kind == _NOBITS and executable):
             raise UnfitError(
                 f"the kernel has a section {name!r} that is not allowed: only .text, .rodata, "
-                ".data and .bss are, and parts of them by a further name (.rodata.mine)."
+                ".data, .bss and their subsections (such as .rodata.mine) are."
             )
         if alignment & (alignment - 1) or alignment > MAX_ALIGNMENT:
             raise UnfitError(
@@ -276,7 +276,7 @@ class _Reader:
 
     def _bytes(self, offset: int, size: int) -> bytes:
         if offset + size > len(self._data):
-            raise UnfitError("the compiler's output is cut short.")
+            raise UnfitError("the compiler's output is truncated.")
         return self._data[offset : offset + size]
 
 
@@ -284,10 +284,10 @@ def _check_sizes(sections: Mapping[int, Section]) -> None:
     """Check the sizes of sections, and also their sum, because sections may overlap in the file."""
     held = sum(section.size for section in sections.values() if section.data is not None)
     if held > MAX_BYTES:
-        raise UnfitError(f"the kernel's code and constants are larger than {MAX_BYTES >> 20} MiB.")
+        raise UnfitError(f"the kernel's code and constants exceed {MAX_BYTES >> 20} MiB.")
     whole = sum(section.size + section.alignment for section in sections.values())
     if whole > MAX_MEMORY:
         raise UnfitError(
             f"the kernel's static arrays take {whole >> 20} MiB: at most {MAX_MEMORY >> 20} MiB "
-            "are possible."
+            "are allowed."
         )

@@ -45,9 +45,9 @@ def implausible(workload: Workload, excess: float, shortcut: str) -> Failed | No
     """
     if excess <= IMPLAUSIBLE or shortcut:
         return None
-    said = f"{excess:.1f} times the multiply-adds per second that this machine does at best"
+    said = f"{excess:.1f} times this machine's peak rate of multiply-adds"
     if Path(workload.source).is_absolute():
-        log = f"{said}: `operations` of the folder may be more than the kernel has to do."
+        log = f"{said}: the `operations` in workload.toml may be too many."
         return Failed("measure", "unconfirmed", log)
     return Failed("measure", "invalid", f"{said}, so the measurement is wrong.")
 
@@ -70,8 +70,8 @@ def refuted_by_wall_clock(latency_s: float, on_the_wall_s: float, excess: float)
     if on_the_wall_s <= latency_s * SLOWER_BY_WALL_CLOCK + WAY_S:
         return None
     log = (
-        f"{latency_s * 1e9:,.0f} ns would be {excess:.1f} times the machine's measured peak, and "
-        f"by the clock on the wall a call takes {on_the_wall_s * 1e9:,.0f} ns: either the machine "
-        "is busy, then measure again, or the kernel is not that fast."
+        f"the kernel's CPU time of {latency_s * 1e9:,.0f} ns would be {excess:.1f} times the "
+        f"machine's measured peak, but a call takes {on_the_wall_s * 1e9:,.0f} ns of wall time. "
+        "Either the machine is busy, so measure again, or the CPU time is wrong."
     )
     return Failed("measure", "unconfirmed", log)

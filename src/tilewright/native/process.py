@@ -48,11 +48,11 @@ _MODES_CHANGED = 1001  # harness.c
 _PROCESSES = 64
 _ILLEGAL = "the kernel executed an instruction that this CPU does not have or does not allow"
 _ARITHMETIC = (
-    "the kernel divided whole numbers by zero (or the smallest one by -1), or it let floating "
-    "point raise exceptions"
+    "the kernel divided an integer by zero (or the smallest integer by -1), or enabled "
+    "floating-point exceptions"
 )
 _MODES = (
-    "the kernel returned with other modes of the processor than it was called with (rounding, "
+    "the kernel changed modes of the processor and did not restore them (rounding, "
     "floating-point exceptions, denormal numbers as zero, or the direction of string instructions)."
 )
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {

@@ -179,8 +179,8 @@ class SealedMemory:
             )
         except (AttributeError, OSError) as error:
             raise ToolchainMissingError(
-                f"this system offers no memory that can be sealed ({error}): kernels are run "
-                "natively on Linux only."
+                f"this system offers no memory that can be sealed ({error}): native kernels run "
+                "only on Linux."
             ) from error
         os.ftruncate(self.descriptor, size)
         self.map = mmap.mmap(self.descriptor, size)

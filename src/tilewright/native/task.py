@@ -106,7 +106,9 @@ class NativeTask:
             checked = len(self._cases.compared(self._settings.checks)) + 1
             wrong = {
                 **wrong,
-                "works until its checks have ended": works_at_first(self.start, arguments, checked),
+                "is correct until its checks have ended": works_at_first(
+                    self.start, arguments, checked
+                ),
             }
         return {name: f"#include <stdint.h>\n{source}" for name, source in wrong.items()}
 

@@ -55,7 +55,7 @@ those of all cases are kept in memory.
 
 
 _LEFT_OUT_OF_LARGE = frozenset(inputs.FLOAT_DISTRIBUTIONS) - set(OF_LARGE)
-_OVER_OWN_TOLERANCE = "whether float32 overflows is not known of a task with its own tolerance"
+_OVER_OWN_TOLERANCE = "it is not known whether float32 overflows for a task with its own tolerance"
 
 CHANGED = 8
 """Number of elements of each input that `Cases.changed` changes."""
@@ -209,9 +209,9 @@ class Cases:
                 "which it returns finite numbers."
             )
         return WorkloadError(
-            f"{self.workload.name}: on none of the inputs that were tried, float32 arithmetic "
-            f"gives a result with which a kernel can be compared ({reason}). To correct this, "
-            f"{remedy} inputs on which the errors of float32 arithmetic are small."
+            f"{self.workload.name}: float32 arithmetic gives no result with which a kernel can be "
+            f"compared on any of the inputs that were tried ({reason}). To correct this, {remedy} "
+            "inputs on which the errors of float32 arithmetic are small."
         )
 
     def _drawn(self, number: int, distribution: str) -> Case:

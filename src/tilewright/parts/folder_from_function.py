@@ -283,7 +283,7 @@ def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
     dtype = value.dtype.name
     if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:
         raise WorkloadError(
-            f"{file}: {name} has the type {dtype}, which no kernel takes. Convert it with astype, "
-            "for instance to np.float32."
+            f"{file}: {name} has the type {dtype}, which no kernel accepts. Convert it with "
+            "astype, for example to np.float32."
         )
     return Argument(name, value.shape, dtype, role)

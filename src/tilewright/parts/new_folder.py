@@ -94,7 +94,9 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
             f'role = "{argument.role}"  # input, output or inout',
         ]
         if argument.name in d.inputs:
-            parts.append(f"inputs = {d.inputs[argument.name]}  # how its values are drawn")
+            parts.append(
+                f"inputs = {d.inputs[argument.name]}  # how its random values are generated"
+            )
         parts.append("")
     if d.tolerance:
         parts += [

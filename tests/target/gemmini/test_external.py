@@ -198,10 +198,10 @@ print(*line)
     [
         ("show(np.nextafter(values, np.float32(np.inf)))", None),
         ("show(values + 1)", "elements of C differ"),
-        ("show(values[:-2])", "argument 2 were not printed whole"),
-        ("", "argument 2 were not printed whole"),
-        ("show(values); show(values)", "argument 2 were not printed whole"),
-        ("line[1] = '12'; show(values)", "argument 2 were not printed whole"),
+        ("show(values[:-2])", "argument 2 were not printed completely"),
+        ("", "argument 2 were not printed completely"),
+        ("show(values); show(values)", "argument 2 were not printed completely"),
+        ("line[1] = '12'; show(values)", "argument 2 were not printed completely"),
     ],
 )
 def test_floats_are_compared_in_value(spike: Path, shown: str, message: str | None) -> None:

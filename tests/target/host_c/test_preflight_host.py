@@ -20,7 +20,7 @@ from tilewright.native.conditions import examination
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 
-NAME = "works until its checks have ended"
+NAME = "is correct until its checks have ended"
 
 
 def test_it_passes_all_checks_and_fails_when_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

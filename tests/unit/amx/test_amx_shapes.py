@@ -113,7 +113,7 @@ def test_tile_loads_may_bind_a_kernel_before_its_products_do() -> None:
     assert numbers["tile_loads_ns"] == pytest.approx((1 << 27) / 1e11 * 1e9)
     assert "read 134,217,728 bytes, 0.0625 per operation and 21.3 times what the arrays" in text
     assert text.endswith(
-        "1,342,177 ns at the first-level cache's 100 GB/s, which is what binds this kernel."
+        "1,342,177 ns at the first-level cache's 100 GB/s, which limits this kernel."
     )
     _, _, fewer = described(workload, 2e-3, peak, around, {"tile_load_bytes": 1 << 26})
     assert fewer.endswith("671,089 ns at the first-level cache's 100 GB/s.")

@@ -63,7 +63,7 @@ def test_every_cause_is_told_in_cycles_and_the_largest_are_explained() -> None:
         )
     )  # fmt: skip
     assert bound == (
-        "The kernel takes 1.95 times the 1,024 cycles that any kernel needs at least: 1,024 cycles "
+        "The kernel takes 1.95 times the 1,024 cycles that any kernel needs: 1,024 cycles "
         "of the array if all blocks fill it, and 1,024 cycles of DMA to fetch every input once. "
         "This kernel's instructions need 100 cycles of the core."
     )

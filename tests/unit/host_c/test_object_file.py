@@ -158,7 +158,7 @@ SECTIONS = {
     "a large alignment": (Part(".data.a", b"x", alignment=2 * MAX_ALIGNMENT), "alignment"),
     "too much memory": (Part(".bss", kind=NOBITS, flags=3, size=MAX_MEMORY), "1024 MiB"),
     "all memory there is": (Part(".bss", kind=NOBITS, flags=3, size=(1 << 64) - 16), "MiB"),
-    "more than the file": (Part(".data", b"x", size=1 << 20), "cut short"),
+    "more than the file": (Part(".data", b"x", size=1 << 20), "truncated"),
     "a second table of symbols": (Part(".symtab", b"", 0, SYMTAB), "exactly one symbol table"),
 }
 
@@ -227,7 +227,7 @@ def test_a_function_that_is_not_on_the_list_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["pthread_create", "GOMP_parallel", "omp_get_thread_num"])
 def test_functions_of_threads_are_for_kernels_that_may_have_them(name: str) -> None:
     written = relocated(PLT32, Name(name))
-    assert "may use one thread" in refusal(written)
+    assert "may use only one thread" in refusal(written)
     assert linked(written.bytes(), 2).calls == (name,)
 
 

@@ -278,7 +278,7 @@ def test_a_control_group_that_shows_nothing_more_is_no_failure(hidden_s: float) 
 
 def test_cpu_time_that_only_the_control_group_shows_is_a_failure_of_the_kernel() -> None:
     process = cast(KernelProcess, Accompanied(0.03))
-    with pytest.raises(CallFailedError, match=r"beside the kernel's own used 0\.03 s") as failure:
+    with pytest.raises(CallFailedError, match=r"other than the kernel's used 0\.03 s") as failure:
         TimedKernel(process, fresh_values("gemm-8x8x8"), 1.0).account()
     assert failure.value.failed.kind == "forbidden_call"
 

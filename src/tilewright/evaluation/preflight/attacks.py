@@ -35,11 +35,11 @@ from tilewright.evaluation.preflight.mistakes import (
 )
 from tilewright.evaluation.preflight.views import Make, of_each_output
 
-_INPUTS = "draw the inputs from wider distributions, or correct the reference"
+_INPUTS = "use inputs with a wider range of values, or correct the reference"
 _TOLERANCE = "lower the tolerance"
 TELLING = (
-    "remove the tolerance from workload.toml, so that results are held to the error of float32 "
-    "itself, or draw inputs of both signs, so that outputs differ from one another"
+    "remove the tolerance from workload.toml, so that the limit is the error of float32 "
+    "arithmetic, or use inputs of both signs, so that outputs differ from one another"
 )
 _SHAPE = "choose larger shapes, so that outputs differ from one another"
 
@@ -64,7 +64,7 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     )
     yield OutputAttack(
         "rank-1 estimate",
-        "multiplies the means of the rows of the result by those of its columns",
+        "multiplies the row means of the result by its column means",
         TELLING,
         rank_one,
     )
@@ -82,7 +82,7 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     yield OutputAttack("stale buffer", "writes nothing", _INPUTS, unwritten)
     yield OutputAttack(
         "previous result",
-        "leaves in the outputs what the previous run wrote",
+        "leaves the outputs of the previous run unchanged",
         _INPUTS,
         previous_result,
     )

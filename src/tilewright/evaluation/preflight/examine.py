@@ -27,7 +27,7 @@ MARGIN = 2.0
 SHORTCUTS = {
     "float32 inputs": "rounds its inputs to float32",
     "bf16 inputs": "rounds its inputs to bfloat16",
-    "fp16 inputs": "rounds its inputs to the eleven digits of half precision and TF32",
+    "fp16 inputs": "rounds its inputs to the 11 significant bits of half precision and TF32",
     "rough functions": "computes exponentials, roots and quotients to half of their digits",
     "one-pass variance": "computes a variance as the mean square minus the square of the mean",
     "skipped terms": "leaves out the last sixteenth of every sum",
@@ -188,14 +188,14 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> Atta
     if isinstance(outcome, Failed) and outcome.stage == "build":
         _require_start_that_builds(task)
         raise InternalError(
-            f"the wrong kernel {name!r} of preflight itself was not built for "
-            f"{task.workload.name}, so that its refusal shows nothing: {outcome.log}"
+            f"preflight's own wrong kernel {name!r} could not be built for {task.workload.name}, "
+            f"so it does not test the check: {outcome.log}"
         )
     if isinstance(outcome, Failed):
         log = next(iter(outcome.log.splitlines()), "")
         if outcome.kind in SHOWS_NOTHING:
-            said = f"shows nothing: it was not compared ({outcome.kind_in_words}: {log})"
+            said = f"does not test the check: it was not compared ({outcome.kind_in_words}: {log})"
             return AttackResult(f"kernel: {name}", text, "does not apply", said)
         return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind_in_words}: {log}")
-    remedy = "draw the inputs from wider distributions, or correct the reference"
+    remedy = "use inputs with a wider range of values, or correct the reference"
     return AttackResult(f"kernel: {name}", text, "accepted", remedy=remedy)

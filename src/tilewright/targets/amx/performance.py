@@ -80,6 +80,6 @@ def described(
         said = loads_in_words(workload, counts)
         feedback += f"\n{said[0].upper()}{said[1:]}: {loading_s * 1e9:,.0f} ns at the first-level "
         feedback += f"cache's {1e-9 * around.l1_read_bytes_per_s:.0f} GB/s" + (
-            ", which is what binds this kernel." if loading_s > bound.least_s else "."
+            ", which limits this kernel." if loading_s > bound.least_s else "."
         )
     return min(1.0, rate / peak), numbers, feedback

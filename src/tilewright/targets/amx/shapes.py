@@ -15,9 +15,9 @@ from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 from tilewright.targets.amx.elements import TILE_ROWS, Element
 
 PATTERNS: Mapping[str, str] = {
-    "gemm-MxNxK": "C[M][N] = A[M][K] * B[K][N], B as it is",
-    "gemm-MxNxK-packed": "the same, B packed beforehand as tile instructions read it",
-    "conv-NxHxWxCxK-k3s1": "3x3 convolution, weights packed beforehand",
+    "gemm-MxNxK": "C[M][N] = A[M][K] * B[K][N], with unpacked B",
+    "gemm-MxNxK-packed": "the same, with B in the layout that tile instructions read",
+    "conv-NxHxWxCxK-k3s1": "3x3 convolution with packed weights",
 }
 _SIZES: Mapping[str, str] = {
     **dict.fromkeys(

@@ -58,6 +58,7 @@ def tile_data_refused() -> str | None:
     if code == errno.EINVAL:
         return f"Linux {os.uname().release} cannot save their data (5.16 or later can)"
     return (
-        f"asking the system for their data fails ({os.strerror(code)}): allow arch_prctl in the "
+        f"the request for permission to use tile data failed ({os.strerror(code)}): allow "
+        "arch_prctl in the "
         "container"
     )

@@ -20,11 +20,12 @@ from tilewright.targets.gemmini.toolchain import compiler_family
 FOLDER = Path(__file__).parent
 FAILURES = {
     "local_out_of_bounds": "scratchpad or accumulator rows that do not exist",
-    "limit_exceeded": "rows, columns or strides over what a command may carry",
+    "limit_exceeded": "rows, columns or strides that exceed the limits of a command",
     "uninitialised_read": "a local row or an output was read before it was ever written",
     "unordered_dram_read": "DRAM was read after an accelerator store to it, without a fence",
     "unordered_dram_write": "DRAM was written after an accelerator access to it, without a fence",
-    "raced_dram_access": "such an access overtook the earlier one in the modelled time",
+    "raced_dram_access": "an access to the same bytes of DRAM overtook the earlier one in the "
+    "modelled time",
 }
 """Kinds of failure that only the simulator of this target reports."""
 CORE_BINDS_BELOW = 8

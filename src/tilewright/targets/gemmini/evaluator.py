@@ -74,7 +74,7 @@ def create_evaluator(
 
 
 LOOPS = (
-    "the hardware's loop unrollers are for the baselines alone: issue the moves and products one "
+    "only baselines may use the hardware loop unrollers: issue the moves and products one "
     "by one, with the command macros."
 )
 

@@ -141,7 +141,7 @@ def _bound(least: Mapping[str, int], result: SimResult, dim: int) -> str:
     minimum = max(1, least["array"], least["DMA"])  # a task may state no work
     text = (
         f"The kernel takes {result.cycles / minimum:.2f} times the {minimum:,} cycles that any "
-        f"kernel needs at least: {least['array']:,} cycles of the array if all blocks fill it, and "
+        f"kernel needs: {least['array']:,} cycles of the array if all blocks fill it, and "
         f"{least['DMA']:,} cycles of DMA to fetch every input once. "
         f"This kernel's instructions need {least['core']:,} cycles of the core"
     )

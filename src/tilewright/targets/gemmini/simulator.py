@@ -258,7 +258,7 @@ def order_warnings(artifact: Artifact, result: SimResult) -> tuple[str, ...]:
         later, earlier = source_lines(artifact.binary, [pair.pc, pair.second_pc], C.file)
         warnings.append(
             f"unordered: {C.file}:{later}: {pair.message} (the other command is at "
-            f"{C.file}:{earlier}, {pair.count:,} times); in the modelled timing they came in order."
+            f"{C.file}:{earlier}, {pair.count:,} times); in the modelled time, they were in order."
         )
     return tuple(warnings)
 

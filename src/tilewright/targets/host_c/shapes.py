@@ -19,11 +19,14 @@ Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm", "conv"]
 
 PATTERNS: Mapping[Kind, tuple[str, str]] = {
     "softmax": ("RxC", "Y[r][c] = exp(X[r][c] - max of row r) / sum of the row's exponentials"),
-    "layernorm": ("RxC", "each row less its mean over its deviation, times gain, plus bias"),
-    "rmsnorm": ("RxC", "each row over the root of its mean square, times gain"),
+    "layernorm": ("RxC", "(row - its mean) / its standard deviation * gain + bias"),
+    "rmsnorm": ("RxC", "row / its root mean square * gain"),
     "attention": ("SxD", "softmax(Q K^T / sqrt(D)) V over S rows of D, one head"),
     "gemm": ("MxNxK", "C[M][N] = A[M][K] * B[K][N]"),
-    "conv": ("NxHxWxCxK-k3s1", "3x3 convolution of C channels, borders given, to K filters"),
+    "conv": (
+        "NxHxWxCxK-k3s1",
+        "3x3 convolution of C channels with K filters; the input includes its border",
+    ),
 }
 """The names of the sizes of each kind, and a description; all arrays are float32."""
 
@@ -152,8 +155,8 @@ def _check_size(spec: str, shape: Shape) -> None:
     terms = max(shape.sizes) if attention else shape.reduction
     if terms > MAX_TERMS:
         raise WorkloadError(
-            f"workload {spec!r} has sums of {terms} terms: of more than {MAX_TERMS}, float32 "
-            "results cannot be told from wrong ones, so choose smaller sizes."
+            f"workload {spec!r} has sums of {terms} terms: with more than {MAX_TERMS}, correct "
+            "float32 results cannot be distinguished from wrong ones, so choose smaller sizes."
         )
 
 

@@ -230,8 +230,8 @@ def check_writable(run: Execution, dst: View, *, by_dma: bool = False) -> None:
     if buffer.read_only:
         raise KernelError(
             "cannot_update_immutable_parameter",
-            f"{buffer.record.name or 'an input'} is an input of the kernel: write to a tensor of "
-            "its own",
+            f"{buffer.record.name or 'an input'} is an input of the kernel: write to a separate "
+            "tensor",
         )
     if buffer.axis >= 0:
         tile(run, dst, "the assigned tile", written=True, by_dma=by_dma)

@@ -509,7 +509,7 @@ def copy_landed(run: Execution, buffer: Buffer, result: Result) -> None:
         raise KernelError(
             "unsupported_operand",
             f"the product of line {buffer.record.line} was added to a tile in PSUM and is used "
-            "again: copy it to a tile of its own with nl.copy before it is added",
+            "again: copy it to a separate tile with nl.copy before adding it",
         )
     place = result.place
     if place is None:

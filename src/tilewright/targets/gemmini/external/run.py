@@ -92,7 +92,7 @@ def _difference(hashes: list[int], text: str, program: Program) -> str | None:
         if by_value:
             printed = _values(text, program.nonce, i)
             if printed is None or len(printed) != len(final[i]) + -len(final[i]) % 8:
-                return f"the values of argument {i} were not printed whole"
+                return f"the values of argument {i} were not printed completely"
             final[i] = printed[: len(final[i])]
     return correct.mismatch(final)
 
