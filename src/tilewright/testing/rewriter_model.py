@@ -17,7 +17,7 @@ from tilewright.core.records import (
 )
 from tilewright.proposers.builtin import BuiltinProposer
 
-_CODE = re.compile(r"# The kernel [\w ]+\n\n```\w+\n(.*?)\n```", re.DOTALL)
+_CODE = re.compile(r"# The (?:current )?kernel[\w ]*\n\n```\w+\n(.*?)\n```", re.DOTALL)
 _STEPS = re.compile(r"^STEPS: (.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^\d+\. `([\w-]+)`: ", re.MULTILINE)
 _ITERATION = re.compile(r"iteration (\d+) of (\d+)")

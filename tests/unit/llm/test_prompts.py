@@ -641,6 +641,21 @@ def test_prompts_state_the_formula_and_the_precision_of_their_own_workload() -> 
 
 
 @pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("softmax-64x128", "softmax of each of R rows"),
+        ("conv3d-1x2x8x8x8x4-k3", "F[k][c], R x R x R"),
+    ],
+)
+def test_prompts_for_a_gpu_state_what_is_computed(name: str, line: str) -> None:
+    target = load_target("cuda")
+    task = target.open(name, {})
+    brief = Brief(task.workload, target.brief(), target.brief().menu, 1, 15)
+    parent = replace(PARENT, candidate=Candidate(task.start))
+    assert line in text(Prompts().plan(brief, parent, History([parent])))
+
+
+@pytest.mark.parametrize(
     ("reference", "line"),
     [
         (

@@ -154,7 +154,8 @@ KINDS: Mapping[str, Kind] = {
         lambda s: _convolution(s, bias=True), _of_convolution, _window_terms, _less_convolution,
     ),
     "conv3d": Kind(
-        "NxCxDxHxWxK-kR", "NCDHWK", "the same in three dimensions, R x R x R windows, no padding",
+        "NxCxDxHxWxK-kR", "NCDHWK",
+        "Y[n][k] = sum over c of X[n][c] * F[k][c], R x R x R windows, no padding",
         _convolution, _of_convolution, _window_terms, _less_convolution,
     ),
 }  # fmt: skip

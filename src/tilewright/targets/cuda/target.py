@@ -62,6 +62,7 @@ class CudaTarget:
             plan_hints=render(FOLDER / "plan_hints.md", {}).strip(),
             settings={"arch": names(), "precision": tuple(PRECISIONS)},
             failures=FAILURES,
+            computations={name: kind.text for name, kind in KINDS.items()},
         )
 
     @property
