@@ -1,25 +1,24 @@
-"""What keyless searches reach with Intel's tiles, measured; stops where the CPU has none.
+"""Measures the kernels that searches without a language model find with Intel's tile instructions.
 
     python benchmarks/amx.py [--target amx-int8] [--runs 7] [--seconds 300] [--results FILE]
                              [WORKLOAD ...]
 
-For each workload: `--runs` searches with seeds 1, 2, ..., each of which ends by measuring its
-winner again, in three sessions of new processes on fresh inputs. Each search is followed by its own
-measurement of the baselines, all on one thread and pinned to the same core:
+Needs a processor with AMX. For each workload, the benchmark runs `--runs` searches with the seeds
+1, 2, ... Each search ends by measuring its winner again, in three sessions of new processes on
+fresh inputs. After each search, the baselines are measured on one thread, pinned to the same core:
 
-naive      the tile kernel that a search starts from; speedups are medians over pairs with it
-compiler   the compiler alone on plain loops, with the flags of kernels (-O3), in the same pairs
-library    PyTorch (oneDNN) by benchmarks/amx_library.py: the fastest of its calls, which is named
+naive      the starting kernel; speedups are medians over pairs with this kernel
+compiler   plain loops, compiled with the flags of kernels (-O3), in the same pairs
+library    PyTorch (oneDNN), measured by benchmarks/amx_library.py: the fastest of its calls
 
-Printed for each: how many times as fast winners are. Then TOPS, the share of the tiles' measured
-peak, candidates per second while the search works, the largest noise of a winner, and how far five
-evaluations of one differ at most, in their median nanoseconds and in their ratio to the starting
-kernel. Numbers are medians over the searches; intervals are of 95 %, by a bootstrap that draws
-searches anew within each workload. At the end, geometric means over ResNet-50's products with
-packed weights and over the convolutions among the workloads (over all where there is neither).
+For each workload, the benchmark prints the speedup of the winners, their TOPS, the share of the
+tiles' measured peak, the candidates per second, the largest noise of a winner, and the largest
+difference between five evaluations of one winner. Numbers are medians over the searches, with 95 %
+bootstrap intervals. At the end, it prints geometric means over ResNet-50's products with packed
+weights and over the convolutions among the workloads (over all workloads if there is neither).
 
-Each result is kept in `--results` when it is there: the same command goes on where it was stopped.
-Without PyTorch (`pip install torch`, the CPU build is enough) there is no library baseline.
+With `--results`, the same command continues after an interruption. Without PyTorch (`pip install
+torch`; the CPU build is sufficient), there is no library baseline.
 """
 
 from __future__ import annotations

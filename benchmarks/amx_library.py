@@ -1,12 +1,12 @@
-"""Median CPU time of a workload in PyTorch (oneDNN) on one thread, by the calls that it offers.
+"""Measures the median CPU time of a workload in PyTorch (oneDNN) on one thread, for each call.
 
     python benchmarks/amx_library.py amx-int8|amx-bf16 WORKLOAD   (prints JSON: ns by call)
 
-`benchmarks/amx.py` starts it pinned on the measuring core. Where a workload's weights are packed,
-those of the library may be: laid out beforehand by oneDNN, as it likes them best. Calls that this
-build of PyTorch lacks, or that are wrong, are left out. Inputs are drawn anew before every call, as
-for kernels. Packed int8 operations end in float32 and bfloat16 ones in bfloat16, which is half of
-what a kernel writes: the library's advantage.
+`benchmarks/amx.py` starts this script, pinned to the measuring core. If the weights of a workload
+are packed, oneDNN may arrange its weights in advance, too. Calls that this build of PyTorch lacks,
+or whose results are wrong, are left out. Each call gets new inputs, as for kernels. Packed int8
+operations return float32 and bfloat16 operations return bfloat16, which is half of what a kernel
+writes; this is an advantage of the library.
 """
 
 from __future__ import annotations

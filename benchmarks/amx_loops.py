@@ -1,7 +1,7 @@
-"""A workload of the tile targets as plain C loops: what the compiler alone is given.
+"""A workload of the tile targets as plain C loops, for the baseline `compiler`.
 
-The innermost loop runs along a row of the output, as vectors want it: compilers make far less of
-loops that sum up one output at a time.
+The innermost loop runs along a row of the output, because compilers vectorise this form much better
+than loops that sum up one output at a time.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What `asm` counts in loops of Gemmini kernels, beside the instructions that the simulator ran.
+"""Compares the instruction counts of the tool `asm` with those that the simulator executed.
 
     python benchmarks/asm_counts.py
 
-Each kernel is compiled and simulated in time. For every loop whose iterations all run the same
-instructions, those of one iteration times its iterations must be the number of executed ones; the
-iterations are how often its jump back ran. Loops whose iterations differ (`up to` in the answers
-of `asm`) must have executed no more than that. All that the simulator ran must be in the code that
-`asm` read, and the accelerator's commands must be as many as it received. Kernels written here have
-loops whose iterations are known: these are compared with what ran, too.
+Each Gemmini kernel is compiled and simulated. If all iterations of a loop execute the same
+instructions, the number for one iteration times the number of iterations must be the number of
+executed instructions. If iterations differ (`up to` in the answers of `asm`), the loop must not
+have executed more. The simulator must execute only instructions that `asm` has read, and the
+accelerator must receive as many commands as `asm` counts. The benchmark also contains kernels whose
+numbers of iterations are known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Simulated cycles and array utilisation of every baseline of every registered workload.
+"""Prints simulated cycles and array utilisation of every baseline of every registered workload.
 
 python benchmarks/baselines.py [--target gemmini] [WORKLOAD...]
 
-Each kernel is built, compared with the reference on private inputs and timed, as a candidate is.
+Each kernel is built, compared with the reference on private inputs, and timed, like a candidate.
 The rows are the table of docs/targets/gemmini.md.
 """
 

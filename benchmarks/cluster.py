@@ -1,19 +1,19 @@
-"""Evaluations on a local cluster of worker processes, against the local executor; one PostgreSQL.
+"""Measures evaluations on a local cluster, compared with the local executor, and one PostgreSQL.
 
     uv run python benchmarks/cluster.py speed [--rounds 6] [--batch 90]
     uv run python benchmarks/cluster.py overhead [--requests 1000]
     uv run --extra postgres python benchmarks/cluster.py store ADDRESS [--searches 20]
     uv run --extra postgres python benchmarks/cluster.py searches ADDRESS [--evaluation-s 1]
 
-`speed` evaluates equal Gemmini kernels (each with a comment of its own, so that nothing is cached)
-by two workers of either executor, in pairs of random order: the ratio of candidates per second is
-that of one round's two batches, so the load of the machine hardly changes it. The CPU time per
-candidate is that of this process and of all processes that it started. `overhead` gives as
-many kernels that compute nothing to both at once, and prints wall time per evaluation. `store` has
-that many processes append trials and outcomes to one PostgreSQL database at a time, in rounds with
-one process that does as much alone: trials per second of all. `searches` does the same with a pause
-before each trial that stands for an evaluation on another machine, so that the cores of this one do
-not limit: evaluations per second of each of the searches, over those of one search alone.
+`speed` evaluates Gemmini kernels with two workers of either executor, in pairs of random order. The
+kernels differ only in a comment, so that nothing is cached. The ratio of candidates per second
+compares the two batches of one round, so the load of the machine hardly changes it. The CPU time
+per candidate includes all processes that were started. `overhead` evaluates kernels that compute
+nothing, and prints the wall time per evaluation. `store` starts many processes that append trials
+and outcomes to one PostgreSQL database at the same time, in turn with one process that does this
+alone, and prints trials per second. `searches` does the same with a pause before each trial, which
+stands for an evaluation on another machine, and prints the rate of each search relative to that of
+a single search.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Searches on clusters of many sizes, by a virtual clock: how busy workers are, and why no busier.
+"""Simulates searches on clusters of many sizes, to show how busy workers are and what limits them.
 
     uv run python benchmarks/cluster_simulation.py [--workers 1 10 100 1000 10000] [--searches 20]
 
-Real are the searches (proposing, batches, executor, messages): the CPU time that each takes here is
-added to its own virtual clock, as if it had a core to itself. Real is also how the scheduler of
-dask.distributed finds a worker for a message: its own code is timed at the start, with as many
-workers. Simulated are the workers, with evaluation times of a recorded run (`cluster_times.json`)
-scaled to a mean of `--seconds-each`; two in a hundred are five times slower, and each ends once an
-hour, is away for ten seconds, and what it had goes to others. The rest of the costs below are
-constants: those of a message at the scheduler were measured with `benchmarks/cluster.py` on a busy
-machine, those of the network and of the database are assumed. One scheduler, one database.
+The searches (proposing, batches, executor, messages) are real: the CPU time of each is added to its
+own virtual clock, as if it had a core to itself. The choice of a worker by the scheduler of
+dask.distributed is also real, and is timed at the start with as many workers. The workers are
+simulated, with evaluation times of a recorded run (`cluster_times.json`) scaled to a mean of
+`--seconds-each`. Two in a hundred workers are five times slower. Each worker ends once an hour, is
+away for ten seconds, and its work goes to others. The other costs are constants: those of a message
+at the scheduler were measured with `benchmarks/cluster.py` on a busy machine, and those of the
+network and of the database are assumptions. There is one scheduler and one database.
 """
 
 from __future__ import annotations

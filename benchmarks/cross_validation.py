@@ -1,7 +1,7 @@
-"""Fits the model's [fit] parameters to half of the RTL programs and reports the other half.
+"""Fits the model's [fit] parameters to half of the RTL programs, and tests them on the others.
 
-Each split begins with the fitted parameters moved at random, by up to three steps each, and
-walks down from there, one parameter at a time.
+Each split starts with the fitted parameters changed at random, by up to three steps each. It then
+improves one parameter at a time.
 
 python benchmarks/fidelity.py --cv
 """

@@ -1,20 +1,20 @@
-"""All numbers of the target `cuda` that need a GPU, in one command that goes on where it stopped.
+"""Measures all numbers of the target `cuda` that need a GPU, in one command that can be continued.
 
     python benchmarks/cuda_device.py --project gpu-results [--table docs/results/cuda-device.md]
 
-Run it on a machine with an NVIDIA GPU. In this order:
+Run it on a machine with an NVIDIA GPU. It performs these steps in order:
 
-1. one pair of kernels is timed five times, each time in new processes;
-2. for each of the eight KernelBench problems, a search without a key within `--budget`, then
-   PyTorch eager and torch.compile, with TF32 off and on, beside the best kernel;
-3. the pair is timed until there are `--repeats` times: the ratio of the two must stay within 1 %
-   and the latency within 4 %;
-4. the same searches within `--longer`.
+1. One pair of kernels is timed five times, each time in new processes.
+2. For each of the eight KernelBench problems, a search without a key runs within `--budget`. Then
+   PyTorch eager and torch.compile are timed with the best kernel, with TF32 off and on.
+3. The pair is timed until there are `--repeats` times. The ratio of the two must stay within 1 %
+   and the latency within 4 %.
+4. The same searches run within `--longer`.
 
-Each result is written to the project's folder as soon as it is there, the table follows after each
-part, and the same command skips what is done. No part begins after `--within` seconds, which leaves
-time for the last one in a call of ten minutes: run it again. Every number is measured on the GPU
-that the last line names. Without one it ends with one sentence.
+Each result is written to the project's folder immediately, and the table is updated after each
+step. The same command skips finished parts. No part begins after `--within` seconds, so that one
+call takes at most about ten minutes; call it again to continue. The last line names the GPU. On a
+machine without a GPU, the script ends with one sentence.
 """
 
 from __future__ import annotations

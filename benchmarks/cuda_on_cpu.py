@@ -1,11 +1,11 @@
-"""What checking CUDA kernels on the CPU costs; no GPU is used and none is needed.
+"""Measures the cost of checking CUDA kernels on the CPU; no GPU is needed.
 
     uv run python benchmarks/cuda_on_cpu.py
 
-CPU seconds of one core: a product of 512^3 by shared tiles of 16 x 16, with the address sanitizer,
-threads in three orders (at most 6 s are wanted), and once with the search for data races. Where
-nvcc is on PATH, wall seconds from the source of each starting kernel to its verdict (at most 4 s
-are wanted on a quiet machine).
+The CPU seconds of one core are measured for a product of 512^3 with shared tiles of 16 x 16: with
+the address sanitizer and threads in three orders (goal: at most 6 s), and once with the search for
+data races. If nvcc is on PATH, the wall seconds from the source of each starting kernel to its
+verdict are measured, too (goal: at most 4 s on an idle machine).
 """
 
 from __future__ import annotations

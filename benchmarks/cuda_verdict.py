@@ -1,7 +1,8 @@
-"""CPU seconds from a CUDA kernel's text to its verdict at level 1, by step; two kernels in a row.
+"""Measures the CPU seconds of each step from a CUDA kernel's source to its verdict at level 1.
 
-The second kernel is what a search pays for: inputs and expected outputs are there by then. CPU
-seconds, since other processes of the machine lengthen all else. Needs nvcc and g++.
+Two kernels are evaluated in a row. The second one shows the cost in a search, because inputs and
+expected outputs are already available. CPU time is used, because other programs extend wall time.
+Needs nvcc and g++.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How long one evaluation takes: compile, three checks and the timed simulation, on one core.
+"""Measures how long one evaluation takes (compilation, three checks, timed simulation) on one core.
 
-The first row includes what is done once per run: inputs, expected outputs, the runtime object.
-With `--search`, how many distinct candidates a second a whole keyless search of a new project
-evaluates, on the given number of workers: every candidate compiled, checked and simulated, nothing
-taken from a cache. CPU seconds tell more than the rate where others use the machine too: they are
-given for the searching process, for those that propose and evaluate for it, and, from evaluating
-some of the candidates again in this process, for each stage.
+The first row includes the work that is done once per run: inputs, expected outputs, the runtime
+object. With `--search`, the benchmark measures how many distinct candidates per second a search of
+a new project evaluates with the given number of workers, without results from a cache. On a busy
+machine, CPU seconds are more reliable than this rate. They are printed for the searching process,
+for the processes that propose and evaluate, and, from a repetition of some evaluations in this
+process, for each stage.
 
     uv run python benchmarks/evaluation_speed.py [WORKLOAD ...]
     uv run python benchmarks/evaluation_speed.py --search 1000 --workers 2

@@ -1,4 +1,4 @@
-"""Simulated cycles against RTL simulation, per program, and what each rule of the model is worth.
+"""Compares simulated cycles with RTL simulation, and shows the effect of each rule of the model.
 
 python benchmarks/fidelity.py [--micro] [--ablations] [--cv]
 """

@@ -1,10 +1,10 @@
-"""What the rewriter makes of Gemmini kernels in other people's styles, against the naive start.
+"""Searches from Gemmini kernels in the styles of other authors, compared with the naive start.
 
-Each kernel of tests/fixtures/foreign is searched as a folder of a user's own, and so is the naive
-kernel of the same shape, with the same seeds and budget. Cycles are simulated. `first` is when a
-kernel was measured that is 1 % faster than the start; `as good` when one was within 2 % of the best
-kernel of the naive start's search with the same seed. On a machine with other work to do, a budget
-of evaluations says more than one of seconds.
+Each kernel of tests/fixtures/foreign is searched as a kernel folder, and so is the naive kernel of
+the same shape, with the same seeds and budget. Cycles are simulated. `first` is the time until a
+kernel was 1 % faster than the start. `as good` is the time until a kernel was within 2 % of the
+best kernel of the search from the naive start with the same seed. On a busy machine, use a budget
+of evaluations instead of seconds.
 
     python benchmarks/foreign.py [--runs 5] [--seconds 120 | --evaluations N] [--results FILE]
         [KERNEL ...]

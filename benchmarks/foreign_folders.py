@@ -1,11 +1,11 @@
-"""What the rewriter makes of small Gemmini kernels in several authors' styles.
+"""Searches from small Gemmini kernels in the styles of several authors.
 
-Five kinds have a wanted speedup: batched small products, depthwise convolutions, attention without
-softmax, products with bias and ReLU, and products with a transposed first factor. The folders of
-tests/fixtures/foreign_folders were written without knowledge of the rewriter. Each is searched once
-per seed, without a key. Cycles are simulated. `limit` is the speedup at which every element of the
-array would do a useful multiply-accumulate in every cycle, `first` when a kernel was measured that
-is 1 % faster than the start.
+There are goals for five kinds of kernels: batched small products, depthwise convolutions, attention
+without softmax, products with bias and ReLU, and products with a transposed first factor. The
+folders of tests/fixtures/foreign_folders were written without knowledge of the rewriter. Each is
+searched once per seed, without a language model. Cycles are simulated. `limit` is the speedup at
+which every element of the array would do a useful multiply-accumulate in every cycle. `first` is
+the time until a kernel was 1 % faster than the start.
 
     python benchmarks/foreign_folders.py [--runs 1] [--seconds 90] [--evaluations 30]
         [--results FILE] [KERNEL ...]

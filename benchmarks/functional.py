@@ -1,7 +1,8 @@
-"""Naive and optimised kernels of random shapes, compared with numpy.
+"""Compares naive and optimised kernels of random shapes with numpy.
 
-Shapes are ragged more often than not. Each naive kernel is optimised by a short keyless search;
-naive kernel and winner are then compared on fresh inputs, several seeds of each distribution.
+Most shapes are ragged. Each naive kernel is optimised by a short search without a language model.
+The naive kernel and the winner are then compared on fresh inputs, with several seeds of each
+distribution.
 
     uv run python benchmarks/functional.py [--shapes 20] [--seed 0] [--evaluations 40]
 """

@@ -1,10 +1,11 @@
-"""What operations cost that decide between plans, measured on the simulator with its compiler.
+"""Measures costs of Gemmini operations on the simulator, with the compiler of this machine.
 
-    python benchmarks/gemmini_costs.py            compares with the numbers that prompts tell
+    python benchmarks/gemmini_costs.py            compares with the numbers in prompts
     python benchmarks/gemmini_costs.py --write    writes them (targets/gemmini/costs.toml)
 
-Both for the compiler that builds kernels here, gcc or clang: the other's numbers stay as they are.
-Each number is a difference between two small kernels that differ in one thing.
+The numbers belong to the compiler that builds kernels here, gcc or clang; those of the other
+compiler are not changed. Each number is the difference between two small kernels that differ in one
+respect.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""Correct kernels that the check refuses: the baselines and a winner of each workload.
+"""Counts how often the check refuses correct kernels: the baselines and a winner of each workload.
 
 python benchmarks/honest_kernels.py [WORKLOAD...] [--processes 20] [--jobs 2] [--targets host-c ...]
     [--results FILE]
 python benchmarks/honest_kernels.py --find 30 [WORKLOAD...]
 
-Each kernel is built, and compared on inputs of every distribution, in so many fresh processes, each
-with a private seed of its own; `refused` is how many of these found it wrong (wanted: 0). `closest`
-is the largest error that any comparison saw over the one that is allowed: refused is what exceeds
-1. Winners are kernels that a short search with the built-in proposer kept; they lie in
-`benchmarks/winners/TARGET/WORKLOAD.c`. `--find N` searches with N evaluations for those that are
-not there yet, and writes them. With `--results`, what each process found is appended to a file, and
-processes in the file are not run again, so a run that was stopped can be continued. Ends with
-status 1 if a kernel was refused.
+Each kernel is built and compared on inputs of every distribution, in as many fresh processes, each
+with its own private seed. `refused` is the number of processes that refused the kernel (goal: 0).
+`closest` is the largest error of any comparison divided by the allowed error; values above 1 are
+refused. Winners are kernels that a short search with the built-in proposer found, in
+`benchmarks/winners/TARGET/WORKLOAD.c`. `--find N` searches for missing winners with N evaluations
+and writes them. With `--results`, the results of each process are appended to a file, and the same
+command continues after an interruption. Exits with status 1 if a kernel was refused.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""What keyless searches on `host-c` reach over the naive loops and libraries, measured here.
+"""Measures what searches without a model gain on `host-c`, compared with loops and libraries.
 
     python benchmarks/host_c.py [--runs 7] [--seconds 60] [--results FILE] [WORKLOAD ...]
-    python benchmarks/host_c.py --quick            one run of 30 s a workload: about ten minutes
-    python benchmarks/host_c.py --repeat ...       only how far evaluations of one kernel differ
+    python benchmarks/host_c.py --quick            one run of 30 s per workload: about ten minutes
+    python benchmarks/host_c.py --repeat ...       only the variation between evaluations
 
-For each workload: `--runs` searches with seeds 1, 2, ..., each of which ends by measuring its
-winner again, in three sessions of new processes on fresh inputs. A speedup is that of these: the
-median over pairs, interleaved with the starting kernel. Baselines, all on one thread and pinned to
-the same core:
+For each workload, the benchmark runs `--runs` searches with the seeds 1, 2, ... Each search ends by
+measuring its winner again, in three sessions of new processes on fresh inputs. The speedup is the
+median over pairs with the starting kernel in these sessions. Baselines, all on one thread and
+pinned to the same core:
 
 naive      the loops as they are written: -O1, no vectors
-compiler   the compiler alone on the same loops: -O3 -march=native (the starting kernel)
--Ofast     the compiler alone, free to reorder sums and to call vector functions
+compiler   the same loops with -O3 -march=native (the starting kernel)
+-Ofast     the same loops, where the compiler may reorder sums and call vector functions
 PyTorch    its CPU build (oneDNN), by benchmarks/host_c_library.py; numpy's OpenBLAS for products
 
-Printed for each: how many times as fast the winner is. Then the winner's GFLOP/s and share of the
-core's measured peak, candidates per second while the search works, and how far five evaluations of
-the winner differ at most, in their median nanoseconds and in their ratio to the starting kernel.
-Each result is kept in `--results` when it is there: the same command goes on where it was stopped.
-Without PyTorch (`pip install torch`, the CPU build is enough) its column is empty.
+For each workload, the benchmark prints the winner's speedup, its GFLOP/s and share of the core's
+measured peak, the candidates per second, and the largest difference between five evaluations of the
+winner. With `--results`, the same command continues after an interruption. Without PyTorch (`pip
+install torch`; the CPU build is sufficient), its column is empty.
 """
 
 from __future__ import annotations

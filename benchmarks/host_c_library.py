@@ -1,11 +1,11 @@
-"""Median CPU time of one operation by PyTorch (oneDNN) and numpy (OpenBLAS) on one thread.
+"""Measures the median CPU time of one operation in PyTorch (oneDNN) and numpy (OpenBLAS).
 
     python benchmarks/host_c_library.py WORKLOAD          (prints JSON: nanoseconds by library)
 
-`benchmarks/host_c.py` starts it pinned on the measuring core. Inputs are drawn anew before every
-call, as for kernels; weights lie as the library likes them best. Freed memory stays with the
-process, so that no call pays for getting it from the system. A call costs 2 to 5 microseconds of
-Python.
+`benchmarks/host_c.py` starts this script on one thread, pinned to the measuring core. Each call
+gets new inputs, as for kernels, and weights have the layout that the library prefers. The process
+keeps freed memory, so that no call has to get memory from the system. A call includes 2 to 5
+microseconds of Python.
 """
 
 from __future__ import annotations

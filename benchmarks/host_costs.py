@@ -1,10 +1,10 @@
-"""What operations cost a core of this machine: the numbers in `targets/host_c/costs.md`.
+"""Measures the costs of operations on a core of this machine, for `targets/host_c/costs.md`.
 
     uv run python benchmarks/host_costs.py
 
-Nanoseconds of wall time, the least of 200 repeats: an element of a loop that calls a function of
-math.h, one step of a chain of dependent additions, and one step of a chain of loads that each need
-the one before, in as many bytes as each level of the caches half holds, and in 64 MiB beyond them.
+Prints the shortest wall time of 200 repeats, in nanoseconds, for one element of a loop that calls a
+function of math.h, one step of a chain of dependent additions, and one step of a chain of dependent
+loads. The chain of loads uses half the size of each cache, and 64 MiB for the memory.
 """
 
 from __future__ import annotations

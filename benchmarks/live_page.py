@@ -1,13 +1,13 @@
-"""How fast the live page is with many trials, and what it costs a search beside it.
+"""Measures how fast the live page is with many trials, and how much it slows down a search.
 
     python benchmarks/live_page.py                 # 10,000 trials
-    python benchmarks/live_page.py --trials 1000000 --pairs 0   # and the report of such a run
+    python benchmarks/live_page.py --trials 1000000 --pairs 0   # also the report of this run
 
 Needs Chromium and Playwright. Prints, as measured on this machine:
 - first paint and all sections of a run's page, from navigation: first visit, then the median;
-- an update: from the commit of a trial in another process until the page has drawn it;
+- an update: from the commit of a trial in another process until the page has displayed it;
 - the time to write the run's report and to open it, and its size;
-- the CPU time of a search beside an open page, over that of the same search alone, in turns.
+- the CPU time of a search with an open page, relative to that of the same search alone.
 """
 
 from __future__ import annotations

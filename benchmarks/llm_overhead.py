@@ -1,7 +1,8 @@
-"""What asking models costs beside them: evaluations per minute and CPU, with an instant model.
+"""Measures the overhead of searches with a language model: evaluations per minute and CPU time.
 
-A scripted model in another process answers every plan at once and every implementation with a new,
-correct kernel, so everything that takes time is building, checking and simulating, and this tool.
+A scripted model in another process answers every plan and every implementation immediately, with a
+new, correct kernel. All remaining time is spent on building, checking and simulating kernels, and
+in tilewright itself.
 
     uv run python benchmarks/llm_overhead.py
     uv run python benchmarks/llm_overhead.py --evaluations 200 gemmini:gemm-512x512x512

@@ -1,12 +1,11 @@
-"""What an evaluation costs more when an agent asks for it through the Model Context Protocol.
+"""Measures how much longer an evaluation takes through the Model Context Protocol.
 
     python benchmarks/mcp_overhead.py [--pairs 40] [--workload gemmini:gemm-16x16x16]
 
 Each kernel is the starting kernel of a Gemmini workload with another number of fences. It is
-evaluated twice: by a call in this process, and by a client of `tilewright mcp` on standard input
-and output. Both have a project of their own, so neither finds the other's result. The calls take
-turns; the median of the differences in wall time is printed with its quartiles, and must be at most
-20 ms.
+evaluated twice, in turn: by a call in this process, and by a client of `tilewright mcp` on standard
+input and output. Each has its own project, so neither finds the other's result. The benchmark
+prints the median difference in wall time, with its quartiles; it must be at most 20 ms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks of kernels that run on this machine share: options, searches, kept results."""
+"""Options, searches and stored results for the benchmarks of kernels that run on this machine."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What it costs a search on host-c that timed kernels are also called on other values.
+"""Measures the cost of also calling timed kernels on other values in a search on host-c.
 
     uv run python benchmarks/other_values.py [WORKLOAD ...] [--pairs 20]
 
 One candidate (the winner of a search in `benchmarks/winners`, or the starting kernel) is evaluated
-as in a search, alternately with and without these calls, in random order. `rate` is the candidates
-per second with the calls over those without, the median of all pairs, by wall time and by the CPU
-time of this process and its children (wanted: at least 0.85).
+as in a search, alternately with and without these calls, in random order. `rate` is the number of
+candidates per second with the calls divided by that without: the median of all pairs, by wall time
+and by the CPU time of this process and its children (goal: at least 0.85).
 """
 
 from __future__ import annotations

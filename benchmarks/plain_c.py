@@ -1,11 +1,11 @@
-"""What keyless searches reach over -O3 on plain C kernels of many styles, measured on this machine.
+"""Measures what searches without a language model gain over -O3 on plain C kernels of many styles.
 
     python benchmarks/plain_c.py [--runs 5] [--seconds 60] [--results FILE] [KERNEL ...]
 
-The kernels are those of tests/fixtures/plain_c, as folders of a user's own. A factor is over the
-kernel as it is written, compiled with -O3: the median over interleaved pairs in three fresh
-sessions, with its bootstrap interval. Beside it, the seconds until a kernel was measured that is
-at least 3 % faster than the start, and what bounds the best kernel.
+The kernels of tests/fixtures/plain_c are searched as kernel folders. Each factor is relative to the
+original kernel, compiled with -O3: the median over pairs in three fresh sessions, with its
+bootstrap interval. The benchmark also prints the seconds until a kernel was at least 3 % faster
+than the start, and what limits the best kernel.
 """
 
 from __future__ import annotations

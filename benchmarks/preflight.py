@@ -1,10 +1,10 @@
-"""What preflight makes of every attack on every registered workload, and how long it takes.
+"""Runs every attack of preflight on every registered workload, and measures how long this takes.
 
 python benchmarks/preflight.py [WORKLOAD...]
 
-`caught` is rejected of applicable attacks; one that equals the right answer for every input of a
-task does not apply. Seconds are of one process from its start: wall time, which a busy machine
-stretches, and CPU time of it and its children. Ends with status 1 if an attack was accepted.
+`caught` is the number of rejected attacks of all applicable ones. An attack that equals the correct
+result for every input of a task does not apply. Times are wall seconds and CPU seconds of one
+process and its children, from its start. Exits with status 1 if an attack was accepted.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Measures what the tuner's cost model for CPUs is trained on before any run, and writes it.
+r"""Measures the training set of the tuner's cost model for CPUs, and writes it.
 
-Gradient search on the template's space, over matrix products and convolutions that are not in the
-benchmark set. Every candidate becomes a line of DIR as it is measured; killed at any moment, the
-same command goes on. Another seed, or the model of the shipped set, adds further ones.
-What a comparison measured (its folder, `--comparison`) is taken in as well, as far as it can be
-written in the template: a search on a workload never learns from that workload's own candidates.
+The script runs gradient searches on the template's space, over matrix products and convolutions
+that are not in the benchmark set. Every candidate becomes a line of DIR as soon as it is measured,
+and the same command continues after an interruption. Another seed, or the model of the shipped set,
+adds further candidates. The measurements of a comparison (its folder, `--comparison`) are added if
+the template can express them; a search on a workload never learns from that workload's own
+candidates.
 
     uv run --extra tune python benchmarks/pretraining.py DIR                  # about half an hour
     uv run --extra tune python benchmarks/pretraining.py DIR --seed 1 --pretrained

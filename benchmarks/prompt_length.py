@@ -1,8 +1,8 @@
-"""How long today's prompts are, beside those of a recording that an earlier version made.
+"""Compares the length of today's prompts with those in a recording of an earlier version.
 
-The recording is replayed with the settings it was made with; each prompt of the replay is compared
-with the recorded one at the same place in the run. A replay ends where replies are read otherwise
-than they were then; the number of calls compared says how far it came.
+The recording is replayed with its own settings, and each prompt is compared with the recorded one
+at the same place in the run. A replay ends at the first reply that is now read differently; the
+output includes the number of compared calls.
 
     uv run python benchmarks/prompt_length.py RECORDING gemmini:gemm-12544x64x256 --plans 4
 """

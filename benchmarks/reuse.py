@@ -1,8 +1,8 @@
-"""What an earlier run's schedule is worth: the same search with and without `--from`.
+r"""Measures the benefit of an earlier run's schedule: the same search with and without `--from`.
 
-Along each chain of shapes, the first one is searched at length; each further one then briefly, once
-on its own and once with the schedule of the one before. Speedups are over the shape's naive kernel,
-in simulated cycles.
+In each chain of shapes, the first shape is searched at length. Each further shape is then searched
+briefly, once without and once with the schedule of the previous shape. Speedups are relative to the
+shape's naive kernel, in simulated cycles.
 
     uv run python benchmarks/reuse.py
     uv run python benchmarks/reuse.py --long 100 --short 13 gemmini:gemm-512x512x512 \

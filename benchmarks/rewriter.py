@@ -1,13 +1,12 @@
-"""What the built-in rewriter reaches without any model: GEMMs, convolutions, TinyMPC, random GEMMs.
+"""Measures the built-in rewriter without a model: GEMMs, convolutions, TinyMPC, random GEMMs.
 
-Each run starts from an empty project. Each winner is then checked on fresh private inputs of its
-own seeds, and a winner that fails is reported as such. Cycles are simulated. On a busy machine
-bound the runs by `--evaluations` instead of wall time, and read the CPU seconds.
+Each run starts from an empty project. Each winner is then checked on fresh private inputs with
+several seeds, and a failure is reported. Cycles are simulated. On a busy machine, limit the runs by
+`--evaluations` instead of wall time, and use the CPU seconds.
 
-With `--json FILE` every finished run is written at once, and runs that the file holds are not
-repeated: a benchmark that was stopped goes on where it was, also with more seeds. All workloads are
-run with one seed before the next seed begins. Results in the file that were made with another
-budget are refused.
+With `--json FILE`, every finished run is written immediately, and the same command continues after
+an interruption, also with more seeds. All workloads are run with one seed before the next seed
+begins. Results in the file that were made with another budget are refused.
 
     uv run python benchmarks/rewriter.py --json rewriter.json     # everything, 5 seeds: 5 hours
     uv run python benchmarks/rewriter.py --seeds 1 --within 45    # everything once, in 45 minutes

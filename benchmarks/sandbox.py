@@ -1,13 +1,12 @@
-"""What containment adds to the evaluation of one candidate, and what starting a sandbox costs.
+"""Measures the cost of the sandbox for the evaluation of one candidate and for starting a command.
 
-Evaluates the same kernel (compile, check, measure) in two processes, in pairs of random order: one
-contains itself and its compiler as a worker does, one neither. Prints medians of wall and CPU time
-per candidate, of the processes and their children (bubblewrap does not pass on its children's). On
-a loaded machine, wall times are the load's; differences of CPU time hardly are.
+The same kernel is evaluated (compiled, checked, measured) in two processes, in pairs of random
+order: one process restricts itself and its compiler as a worker does, and the other does not. The
+benchmark prints medians of wall and CPU time per candidate, including child processes. On a busy
+machine, use the CPU times.
 
-With `--starts`, starts a command in the sandbox from processes that use more and more memory. In
-pairs with each start, the same command is started without a sandbox, but by `fork`, which copies
-the page tables of the process.
+With `--starts`, a command is started in the sandbox from processes of increasing memory, paired
+with starts of the same command without a sandbox, but with `fork`, which copies the page tables.
 
     uv run python benchmarks/sandbox.py [--rounds 40] [--workload gemmini:gemm-64x64x64]
     uv run python benchmarks/sandbox.py --starts [--rounds 40]

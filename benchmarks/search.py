@@ -1,4 +1,4 @@
-"""What the keyless search reaches: speedup over the naive start and utilisation, per workload.
+"""Measures searches without a language model: speedup over the naive start, and utilisation.
 
 Each run starts from an empty project, so nothing comes from a cache. Cycles are simulated.
 

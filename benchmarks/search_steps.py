@@ -1,10 +1,10 @@
-"""What one iteration of a search costs beside proposing and evaluating, by the trials before it.
+"""Measures the cost of an iteration, apart from proposing and evaluating, by the number of trials.
 
-Searches in the toy world (`tilewright.testing.toy`), with kernels of large digits so that new ones
-never run out. Histories of each size are made first; then iterations on top of each are timed, the
-sizes in turns, with the default settings and an executor that evaluates in this process. Reported
-are medians, their ratio to the smallest history's, candidates per iteration, the first iteration
-(which takes in the whole history, as after a resume), and the memory of this process.
+The searches use a toy target (`tilewright.testing.toy`), whose kernels contain large numbers, so
+that new kernels never run out. Histories of each size are created first. Iterations on top of each
+are then timed, with the sizes in turn, the default settings, and an executor in this process. The
+benchmark prints medians, their ratio to the smallest history, candidates per iteration, the first
+iteration (which reads the whole history, as after a resume), and the memory of this process.
 
     uv run python benchmarks/search_steps.py
     uv run python benchmarks/search_steps.py --sizes 1000 100000 --strategy islands

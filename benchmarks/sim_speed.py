@@ -1,7 +1,7 @@
-"""How fast the co-simulator runs naive kernels, on one core: simulated cycles per CPU second.
+"""Measures how fast the co-simulator runs naive kernels, in simulated cycles per CPU second.
 
-Without workloads: the six ResNet-50 GEMMs, and the geometric mean of their rates. Peak memory is
-the whole process's, Python and the arrays included.
+Without workloads, it runs the six ResNet-50 GEMMs and prints the geometric mean of their rates.
+Peak memory is that of the whole process, including Python and the arrays.
 
 python benchmarks/sim_speed.py [WORKLOAD ...]
 """

@@ -1,12 +1,12 @@
-"""What it costs to start the command, and to install it.
+"""Measures the cost of starting the command and of installing it.
 
     python benchmarks/startup.py             CPU seconds of `tilewright --help`
     python benchmarks/startup.py --install   and size and number of packages of a core install (uv)
 
-`tilewright --help` takes turns with two applications of one command that does nothing: one that
-turns typer's rich output off, as tilewright does, and one with typer's defaults, which imports
-rich. The bar of 1.2 is met against the second, which is what `typer.Typer()` gives, and not against
-the first. Printed are medians of pairs.
+`tilewright --help` is timed in turn with two applications of one command that does nothing. One
+turns typer's rich output off, as tilewright does; the other uses typer's defaults, which import
+rich. The goal of 1.2 is reached relative to the second, which is what `typer.Typer()` gives, but
+not relative to the first. The printed numbers are medians of pairs.
 """
 
 from __future__ import annotations

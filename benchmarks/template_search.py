@@ -1,17 +1,17 @@
-"""How many instances of a template a guided search evaluates, against random ones and TPE.
+"""Compares a guided search of template parameters with random points and TPE.
 
     python benchmarks/template_search.py TABLES [NAME ...] [--random 1000] [--seeds 5] [--jobs 2]
 
-Each template in `benchmarks/templates/` names its workload in its first line. `TABLES` is a folder
-in which every instance that was evaluated is kept, one JSON line each, so that a second run
-measures nothing again and one that was killed goes on. Evaluated are `--random` random points, and
-what the guided search asks for, six at a time as in `tilewright optimize`. Counted are evaluations,
-wrong instances included, until one is within 3 % of the best of the random points. For random
-points that is the expectation over all their orders: (n + 1) / (m + 1), m of n being good enough.
-Templates of Trainium kernels are only modelled, in this process and without running them: their
-instances' latencies need no data. Of each, the first, the best and `--checked` random instances are
-evaluated as in a search, which must find them right and as fast.
-With `--tpe`, Optuna's tree-structured Parzen estimator (the extra `optuna`) is counted alike.
+Each template in `benchmarks/templates/` names its workload in its first line. The folder `TABLES`
+stores every evaluated instance as one JSON line, so the same command continues after an
+interruption and does not measure anything twice. The benchmark evaluates `--random` random points
+and the points that the guided search requests, six at a time as in `tilewright optimize`. It counts
+evaluations, including instances with wrong results, until one instance is within 3 % of the best
+random point. For random points, the number is the expectation over all their orders: (n + 1) / (m +
+1), if m of n points are good enough. Instances of Trainium templates are modelled in this process
+without running them. The first, the best and `--checked` random instances of each are then
+evaluated as in a search and must be correct and equally fast. With `--tpe`, Optuna's
+tree-structured Parzen estimator (the extra `optuna`) is counted in the same way.
 """
 
 from __future__ import annotations

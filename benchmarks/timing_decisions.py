@@ -1,9 +1,10 @@
-"""How often the timing rules err, on synthetic noise whose true ratio is known.
+"""Shows how often the timing rules err, on synthetic noise with a known ratio.
 
 python benchmarks/timing_decisions.py [--trials 1000]
 
-Prints, for each kind of noise and true ratio, the share of trials decided "faster" by one session
-and by one session plus confirmation. At a true ratio of 1.00 every such decision is a false win.
+For each kind of noise and each true ratio, the benchmark prints the share of trials that are
+decided as "faster" by one session, and by one session with confirmation. At a true ratio of 1.00,
+every one of these decisions is wrong.
 """
 
 from __future__ import annotations

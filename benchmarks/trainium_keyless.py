@@ -1,11 +1,11 @@
-"""What keyless searches on `trainium` reach: modelled latencies and the time to the first gain.
+"""Measures searches without a language model on `trainium`: latencies and time to the first gain.
 
     python benchmarks/trainium_keyless.py [--seconds 120] [--seeds 5] [NAME ...]
 
-Modelled microseconds of the naive start, of the best kernel found (the median over the seeds), of
-`tuned` and of the roofline, which is without the launch; then how many times as fast the best
-kernel is as the naive start and as `tuned`, and the seconds from the start of the search to the
-first kernel that is faster than the naive one. `tutorial` stands for the first six workloads.
+Prints modelled microseconds of the naive start, of the best kernel (median over the seeds), of
+`tuned` and of the roofline, which does not include the launch. Then it prints the speedups over the
+naive start and over `tuned`, and the seconds until the first kernel was faster than the naive
+start. The name `tutorial` stands for the first six workloads.
 """
 
 from __future__ import annotations

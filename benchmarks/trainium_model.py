@@ -1,11 +1,11 @@
-"""How far the Trainium latency model is from published latencies of kernels on trn1.
+"""Compares the Trainium latency model with published latencies of kernels on trn1.
 
     python benchmarks/trainium_model.py [gemm|attention|conv1d ...] [--halves]
 
-The kernels in benchmarks/trainium_steps are our own, with the instructions and transfers that
-the published steps are described with. `--halves` fits the parameters marked [fit] in trn1.toml
-that were chosen on these points (`start_cycles`, `descriptor`, `semaphore`) on every other step
-and reports the error on the others.
+The kernels in benchmarks/trainium_steps were written for this project, from the instructions and
+transfers with which the published steps are described. With `--halves`, the parameters marked [fit]
+in trn1.toml that were chosen on these points (`start_cycles`, `descriptor`, `semaphore`) are fitted
+on every other step, and the error on the other steps is printed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What the keyless rewriter finds on `trainium` in so many proposals, by modelled latency alone.
+"""Shows what the built-in rewriter finds on `trainium`, by modelled latency alone.
 
     python benchmarks/trainium_proposals.py [--proposals 60] [--seeds 1] [--check] [NAME ...]
 
-Nothing is run on arrays unless `--check` is given, so this is cheap: it shows what the rewrites and
-the estimate that chooses among them are worth. Columns: modelled microseconds of the naive start,
-of the best proposal (the median over the seeds), of `tuned` and of the roofline, which is without
-the launch; then how many times as fast the best one is as the naive start and as `tuned`. The steps
-of the first seed's best proposal follow. Without `--check` bfloat16 operands are not proposed, as
-only the comparison tells where they are allowed; with it the best proposals are compared with the
-reference on every distribution, and the fastest right one counts; those that were wrong, or were
-stopped after `--comparison-seconds` in one comparison, are named.
+Without `--check`, no kernel runs on arrays, so the benchmark is fast: it shows the quality of the
+rewrites and of the estimate that chooses among them. The columns are modelled microseconds of the
+naive start, of the best proposal (median over the seeds), of `tuned` and of the roofline, which
+does not include the launch, and the speedups of the best proposal over the naive start and over
+`tuned`. The steps of the first seed's best proposal follow. bfloat16 operands are proposed only
+with `--check`, because only the comparison shows where they are allowed. With `--check`, the best
+proposals are compared with the reference on every distribution, and the fastest correct one counts.
+Proposals that were wrong, or exceeded `--comparison-seconds` in one comparison, are named.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The processor time and memory of evaluating Trainium kernels, one line for each workload.
+"""Measures the CPU time and memory of evaluating Trainium kernels, with one line for each workload.
 
     python benchmarks/trainium_time.py [NAME ...] [--kernel naive|tuned]
 
-A comparison is one set of inputs and one order of iterations: drawing the inputs, the reference,
-the interpreter, and the comparison of the outputs. Seconds are processor time of all processes;
-other programs on the machine can stretch it by half. Memory is the largest total of all processes
-of the evaluation, in samples every 50 ms in which pages that processes share count once.
+A comparison is one set of inputs and one order of iterations: generating the inputs, the reference,
+the interpreter, and the comparison of the outputs. Seconds are CPU time of all processes; on a busy
+machine, they can be half as long again. Memory is the largest total of all processes of the
+evaluation, sampled every 50 ms; pages that processes share are counted once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""The fifteen Trainium workloads: naive start, `tuned` baseline and roofline, modelled on trn1.
+"""Prints the naive start, the `tuned` baseline and the roofline of the fifteen Trainium workloads.
 
     python benchmarks/trainium_workloads.py [NAME ...]
 
-PyTorch through the vendor's compiler is not in the table: it needs the AWS Neuron SDK.
+Latencies are modelled for trn1. The table does not contain PyTorch through the vendor's compiler,
+which needs the AWS Neuron SDK.
 """
 
 from __future__ import annotations

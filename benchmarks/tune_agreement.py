@@ -1,13 +1,14 @@
-"""Do the tuner's closed forms agree with what TVM makes of a candidate?
+"""Compares the tuner's closed forms with TVM's lowering of candidates.
 
-Draws random candidates that the closed form calls valid, schedules each with TVM, lowers it, and
-compares grid, virtual threads, threads, shared bytes and register tile. A candidate that TVM's own
-checks reject counts as a mismatch too. `--unchecked` besides draws candidates without the check and
-lists those where TVM and the closed form disagree, by why the closed form rejects them.
+The benchmark generates random candidates that the closed form considers valid, schedules and lowers
+each with TVM, and compares grid, virtual threads, threads, shared bytes and register tile. A
+candidate that TVM's own checks reject counts as a mismatch too. With `--unchecked`, it also
+generates candidates without the check, and lists those on which TVM and the closed form disagree,
+grouped by the reason for which the closed form rejects them.
 
     python benchmarks/tune_agreement.py [--workloads M1 M4 R2 R4 R11 Y0] [--count 1000]
 
-The count is for all workloads together; half of it is drawn from the restricted space.
+The count is for all workloads together; half of the candidates are from the restricted space.
 """
 
 import argparse

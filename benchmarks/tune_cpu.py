@@ -1,20 +1,20 @@
-"""Numbers the tuner is held to on a CPU, measured on this machine; stop and go on at any time.
+"""Compares the tuner with MetaSchedule on this machine's CPU; can be stopped and continued.
 
 Gradient descent on analytical features (af-ds as in the paper, af-ds-pretrained with the cost model
-that was trained on other workloads) after 100 trials against MetaSchedule's default after 1000,
-with the bars, time per trial and overhead. Every finished run is one line of
-DIR/runs.jsonl and every measured candidate one line of DIR/measurements; killed at any moment, the
-same command goes on where it was. Leave the machine alone meanwhile.
+that was trained on other workloads) with 100 trials is compared with MetaSchedule's default with
+1000 trials, with the goals, time per trial and overhead. Every finished run is one line of
+DIR/runs.jsonl, and every measured candidate is one line of DIR/measurements. The same command
+continues after an interruption. Do not run other programs at the same time.
 
     uv run --extra tune python benchmarks/tune_cpu.py                   # M1 M4 R5 R11, 3 seeds
-    uv run --extra tune python benchmarks/tune_cpu.py --print           # what is there so far
-    uv run --extra tune python benchmarks/tune_cpu.py --seconds 3000    # about an hour, then stop
+    uv run --extra tune python benchmarks/tune_cpu.py --print           # the results so far
+    uv run --extra tune python benchmarks/tune_cpu.py --seconds 3000    # stops after about an hour
     uv run --extra tune python benchmarks/tune_cpu.py --full            # all workloads, arms, seeds
     uv run --extra tune python benchmarks/tune_cpu.py --short 200       # default after 200 trials
     uv run --extra tune python benchmarks/tune_cpu.py --unseen --folder tune-unseen
 
-With --unseen, the workloads are M3, R8, M0 and R6, none of which is in the training set; the arms
-are also af-ds-unrelated, whose cost model knows no workload of the family either, and roller.
+With --unseen, the workloads are M3, R8, M0 and R6, which are not in the training set. The arms then
+also include roller and af-ds-unrelated, whose cost model does not know the workload's family.
 """
 
 from __future__ import annotations

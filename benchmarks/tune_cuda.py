@@ -1,9 +1,9 @@
-"""CUDA kernels of the paper's thirty workloads, generated and compiled without a GPU.
+"""Generates and compiles CUDA kernels of the paper's thirty workloads without a GPU.
 
-For each workload, random candidates that the closed form calls valid are scheduled, turned into
-CUDA C++ by TVM and compiled to machine code with nvcc. Registers and spills are ptxas's; a
-candidate "fits" when it launches and does not spill. Shared memory is compared with the closed
-form: any difference beyond the alignment of each tile is counted.
+For each workload, random candidates that the closed form considers valid are scheduled, turned into
+CUDA C++ by TVM, and compiled to machine code with nvcc. ptxas reports registers and spills. A
+candidate "fits" if it launches and does not spill. Shared memory is compared with the closed form,
+and any difference beyond the alignment of each tile is counted.
 
     python benchmarks/tune_cuda.py [--workloads M0 R2 ...] [--each 2] [--device h100] [--json FILE]
 """

@@ -1,13 +1,13 @@
-"""How fast the tuner predicts: features and cost model over many candidates, on one thread.
+"""Measures how fast the tuner predicts many candidates (features and cost model), on one thread.
 
-For each workload a model is trained on as many random candidates as a long search measures (their
-times are made up: a smooth function of the features, since only the size of the trees matters
-here); then validity, features and prediction of many random candidates (20,000 distinct ones,
-repeated) are timed. The bar is two seconds for 100,000 candidates, features and model together.
+For each workload, a model is trained on as many random candidates as a long search measures. Their
+times are a smooth function of the features, because only the size of the trees matters here. Then
+validity, features and prediction of many random candidates (20,000 distinct ones, repeated) are
+timed. The goal is two seconds for 100,000 candidates, features and model together.
 
     python benchmarks/tune_prediction.py [--workloads M4 R2] [--count 100000] [--trained-on 1000]
 
-Times are processor time of this process: other load on the machine hardly changes them.
+Times are CPU time of this process, so other programs hardly change them.
 """
 
 import argparse

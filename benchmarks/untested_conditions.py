@@ -1,15 +1,15 @@
-"""What it costs a search that kernels are examined for conditions on input values.
+"""Measures how much a search is slowed down by examining kernels for conditions on input values.
 
     uv run python benchmarks/untested_conditions.py [WORKLOAD ...] [--pairs 20] [--search 40]
 
 One candidate (the winner of a search in `benchmarks/winners`, or the starting kernel) is evaluated
 as in a search in which it becomes the best kernel, alternately with and without its examination, in
-random order. `rate` is the candidates per second with the examination over those without, the
-median of all pairs, by wall time and by the CPU time of this process and its children.
+random order. `rate` is the number of candidates per second with the examination divided by that
+without: the median of all pairs, by wall time and by the CPU time of this process and its children.
 
 With `--search N`, the candidates are those of a search with N evaluations, each with the latency of
 its parent as its limit, as in the search. Candidates that are slower than their parents, or wrong,
-are not examined. The rate is that of all candidates together (wanted: at least 0.85).
+are not examined. The rate is that of all candidates together (goal: at least 0.85).
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Compares ways to search on a GPU: equal trials, interleaved arms, winners measured again.
+"""Compares search methods on a GPU with equal numbers of trials, and measures winners again.
 
-For each seed and workload all arms run side by side, a batch at a time, as in `tilewright
-tune-compare`; then the best kernels of all of them, after a tenth and after all of the trials, are
-timed again in the same rounds, beside cuBLAS or cuDNN where torch is installed. Speedups are
-ratios of those times, against the default arm (MetaSchedule's own search in its own space) with
+For each seed and workload, all arms take turns, one batch at a time, as in `tilewright
+tune-compare`. The best kernels of all arms, after a tenth and after all of the trials, are then
+timed again in the same rounds, together with cuBLAS or cuDNN if torch is installed. Speedups are
+ratios of these times to that of the default arm (MetaSchedule's own search in its own space) with
 all trials.
 
-FOLDER/measurements has a line for each candidate as soon as it is measured, FOLDER/runs.jsonl one
-for each arm of a finished group. After --seconds no candidate and no confirmation begins, and the
-same command goes on from there. The table of what is finished is printed and written to
+FOLDER/measurements gets a line for each candidate as soon as it is measured, and FOLDER/runs.jsonl
+gets a line for each arm of a finished group. After --seconds, no candidate and no confirmation
+begins; the same command continues. The table of finished groups is printed and written to
 FOLDER/table.txt and table.json.
 
     python benchmarks/gpu/compare.py FOLDER [--arms default af-ds ...] [--workloads M4 R2 ...]
         [--trials 100] [--seeds 2] [--seconds 500] [--target cuda] [--mock]
 
---mock measures nothing: times come from an analytical model with noise (see mock_device.py), the
-table and every line of runs.jsonl say so.
+--mock measures nothing: times come from an analytical model with noise (see mock_device.py). The
+table and every line of runs.jsonl then say so.
 """
 
 from __future__ import annotations

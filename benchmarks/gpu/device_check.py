@@ -1,8 +1,9 @@
-"""First things to run on a GPU machine: does TVM compile, launch and time, and is it right?
+"""Checks on a GPU machine whether TVM compiles, launches and times kernels with correct results.
 
 `smoke` compiles and runs one small matrix product and prints versions. `correctness` measures one
-random valid candidate of every workload of the benchmark set, in the restricted space; outputs are
-checked against numpy in double precision. Both write FOLDER/NAME.json; failures exit with 1.
+random valid candidate of every workload of the benchmark set, in the restricted space, and compares
+the outputs with numpy in double precision. Both write FOLDER/NAME.json, and exit with 1 after a
+failure.
 
     python benchmarks/gpu/device_check.py smoke FOLDER
     python benchmarks/gpu/device_check.py correctness FOLDER [--seconds 150] [--workloads M0 ...]

@@ -1,7 +1,7 @@
-"""A GPU that is not there: made-up times for candidates, to test the machinery of a comparison.
+"""Invented times for candidates, to test the scripts of a comparison without a GPU.
 
-The times are an analytical model with noise. They say nothing about any device, and everything
-that is printed or written from them is labelled "mock".
+The times come from an analytical model with noise and say nothing about any device. Everything that
+is printed or written from them is labelled "mock".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Says which of the packages that the pack counts on are missing on this machine; exit 1 if any.
+"""Lists the packages that the archive requires and that this machine lacks; exits with 1 if any.
 
-The pack brings TVM, its foreign-function layer and xgboost without what those need themselves, to
-keep small what has to be carried. Standard library only, so that it always runs.
+To stay small, the archive contains TVM, its foreign-function layer and xgboost without their
+dependencies. This script uses only the standard library, so that it always runs.
 
     python benchmarks/gpu/needs.py
 """

@@ -1,15 +1,15 @@
-"""Packs what a GPU machine without a network needs into files small enough to carry.
+"""Packs the files for a GPU machine without a network into parts that are small enough to transfer.
 
-TVM, its foreign-function layer and xgboost are installed for that machine's Python, pruned of what
-tuning does not use, joined by tilewright's own source and these scripts, and compressed with xz
-and its x86 filter. TVM's compiler library is most of it: packing takes several minutes of
-processor time. What those packages need themselves (numpy, scipy, ml_dtypes, typing_extensions) is
-not packed, for its size: the machine's Python has to have it, and run.sh looks for it first
+TVM, its foreign-function layer and xgboost are installed for the Python of that machine, without
+files that tuning does not use. tilewright's source and these scripts are added, and everything is
+compressed with xz and its x86 filter. Packing takes several minutes of CPU time, most of it for
+TVM's compiler library. The dependencies (numpy, scipy, ml_dtypes, typing_extensions) are not
+packed, because they are large: the machine's Python must contain them, and run.sh checks this first
 (needs.py).
 
     python benchmarks/gpu/pack.py site.tar.xz [--python 3.12] [--part-mib 48]
 
-Needs `uv`; the versions are those of the project's lock file.
+Needs `uv`. The versions are those of the project's lock file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The published attention steps in our own words: q, k, v[128][L], float32, no scale."""
+"""The published attention steps, written for this project: q, k, v[128][L], float32, no scale."""
 
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

@@ -1,4 +1,4 @@
-"""The published depthwise convolution steps in our own words: one output column at a time."""
+"""The published depthwise convolution steps, written for this project, column by column."""
 
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa

@@ -1,4 +1,4 @@
-"""The published gemm steps in our own words: each groups tiles and loads as its name says."""
+"""The published gemm steps, written for this project; names say how tiles and loads are grouped."""
 
 import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
