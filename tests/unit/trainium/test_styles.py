@@ -516,7 +516,7 @@ def test_dicts_with_default_values() -> None:
     [
         ("defaultdict()[3]", "a dict has no key 3"),
         ("defaultdict(3)[1]", "a int is not a function"),
-        ("defaultdict(int)[[1]]", "a dict has no key"),
+        ("defaultdict(int)[[1]]", "list cannot be a key of a dict"),
         ("defaultdict(int)[([1], 2)]", "list cannot be a key of a dict"),
     ],
 )

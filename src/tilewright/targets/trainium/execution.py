@@ -107,6 +107,8 @@ class Execution:
         self._started_s = time.thread_time()
         self.depth = 0
         """Number of nested calls of the kernel's own functions."""
+        self.closing = 0
+        """Number of generators that are being ended."""
         self.scope = Scope(None, None, 0, 0)
         self.scopes = [self.scope]
         self.loop: Loop | None = None

@@ -10,14 +10,27 @@ import numpy as np
 
 from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.language.classes import Record, special_method
+from tilewright.targets.trainium.language.classes import (
+    Class,
+    NumberMember,
+    Record,
+    items_of,
+    special_method,
+)
+from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.host_arrays import negated, operated
 from tilewright.targets.trainium.language.tile_indices import tile_index
-from tilewright.targets.trainium.language.values import DefaultDict, MemberSet
+from tilewright.targets.trainium.language.values import (
+    Builtin,
+    Counter,
+    DefaultDict,
+    Deque,
+    MemberSet,
+)
 from tilewright.targets.trainium.operations import elementwise
 from tilewright.targets.trainium.operations.binary import binary as of_tiles
 from tilewright.targets.trainium.operations.functions import Operator, activation, alu, name_of
-from tilewright.targets.trainium.tiles.dtypes import HostArray
+from tilewright.targets.trainium.tiles.dtypes import DType, HostArray, HostType
 from tilewright.targets.trainium.tiles.index import Index, Mask, combined, compared
 from tilewright.targets.trainium.tiles.view import View
 
@@ -50,6 +63,8 @@ def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
     """`left symbol right`."""
     if type(left) is Record or type(right) is Record:
         found = _by_method(run, _METHODS.get(symbol), left, right)
+        if found is NotImplemented and (_is_tuple(left) or _is_tuple(right)):
+            return binary(run, symbol, _plain_tuple(left), _plain_tuple(right))
         if found is NotImplemented:
             kinds = [v.cls.name if type(v) is Record else type(v).__name__ for v in (left, right)]
             raise KernelError(
@@ -66,16 +81,27 @@ def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
         return _of_masks(symbol, left, right)
     if isinstance(left, Index) or isinstance(right, Index):
         for value in (left, right):
-            if type(value) is not int and not isinstance(value, Index):
+            if type(value) not in (int, NumberMember) and not isinstance(value, Index):
                 raise KernelError(
                     "unsupported_indexing",
                     f"an index grid and a value of type {type(value).__name__} do not add up: "
                     "expected a whole number or another grid",
                 )
         return combined(symbol, left, right)
+    if symbol == "@":
+        raise not_supported(f"@ of {type(left).__name__} and {type(right).__name__}")
     if isinstance(left, HostArray) or isinstance(right, HostArray):
         return operated(run, symbol, BINARY[symbol], left, right)
     return _of_plain(symbol, left, right)
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, Record) and value.cls.kind == "tuple"
+
+
+def _plain_tuple(value: Any) -> Any:
+    """The items of a named tuple; other values as they are."""
+    return tuple(items_of(value)) if _is_tuple(value) else value
 
 
 def _of_tiles(run: Execution, symbol: str, left: Any, right: Any) -> Any:
@@ -89,7 +115,9 @@ def _of_tiles(run: Execution, symbol: str, left: Any, right: Any) -> Any:
 _METHODS: dict[str, tuple[str, str]] = {
     "+": ("__add__", "__radd__"), "-": ("__sub__", "__rsub__"), "*": ("__mul__", "__rmul__"),
     "/": ("__truediv__", "__rtruediv__"), "//": ("__floordiv__", "__rfloordiv__"),
-    "%": ("__mod__", "__rmod__"),
+    "%": ("__mod__", "__rmod__"), "**": ("__pow__", "__rpow__"), "@": ("__matmul__", "__rmatmul__"),
+    "&": ("__and__", "__rand__"), "|": ("__or__", "__ror__"), "^": ("__xor__", "__rxor__"),
+    "<<": ("__lshift__", "__rlshift__"), ">>": ("__rshift__", "__rrshift__"),
 }  # fmt: skip
 _COMPARISONS: dict[str, tuple[str, str]] = {
     "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"), "<": ("__lt__", "__gt__"),
@@ -98,10 +126,15 @@ _COMPARISONS: dict[str, tuple[str, str]] = {
 
 
 IN_PLACE = {symbol: name.replace("__", "__i", 1) for symbol, (name, _) in _METHODS.items()}
-OPERATOR_METHODS = frozenset(
+_UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+SPECIAL = frozenset(
     name for table in (_METHODS, _COMPARISONS) for names in table.values() for name in names
-).union(IN_PLACE.values())
-"""The methods of classes that operators call."""
+).union(IN_PLACE.values(), _UNARY.values(), (
+    "__init__", "__post_init__", "__iter__", "__next__", "__len__", "__bool__", "__getitem__",
+    "__setitem__", "__contains__", "__call__", "__enter__", "__exit__", "__repr__", "__str__",
+    "__hash__", "__abs__", "__int__", "__float__", "__index__", "__getattr__",
+))  # fmt: skip
+"""The special methods of Python that are called for classes of a kernel."""
 
 
 def _by_method(run: Execution, names: tuple[str, str] | None, left: Any, right: Any) -> Any:
@@ -143,8 +176,14 @@ def _of_plain(symbol: str, left: Any, right: Any) -> Any:
                 return _checked_size(one * max(0, min(other, _times(one))), one, other)
     if symbol == "+" and types[0] is types[1] and types[0] in (list, tuple, str):
         return _checked_length(left + right)
+    if symbol == "|" and isinstance(left, dict) and isinstance(right, dict):
+        return _checked_length({**left, **right})
     if symbol in _SET_OPERATORS and types == (MemberSet, MemberSet):
         return _checked_length(BINARY[symbol](left, right))
+    if types == (Counter, Counter) and symbol in "+-":
+        sign = 1 if symbol == "+" else -1
+        total = {key: left.get(key, 0) + sign * right.get(key, 0) for key in {**left, **right}}
+        return Counter({key: count for key, count in total.items() if count > 0})
     if not all(t in NUMBERS or issubclass(t, int) for t in types):
         raise KernelError(
             "unsupported_operand",
@@ -208,7 +247,7 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
         return _of_tiles(run, symbol, left, right)
     if isinstance(left, Index) or isinstance(right, Index):
         for value in (left, right):
-            if not isinstance(value, Index) and type(value) is not int:
+            if not isinstance(value, Index) and type(value) not in (int, NumberMember):
                 raise KernelError(
                     "unsupported_expression_in_mask",
                     f"an index grid is compared with a value of type {type(value).__name__}",
@@ -223,6 +262,11 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
             found = found if found is NotImplemented else not truth(found)
         if found is not NotImplemented:
             return found
+        if _is_tuple(left) or _is_tuple(right):
+            return compare(run, symbol, _plain_tuple(left), _plain_tuple(right))
+        if type(left) is Record and left.cls.ordered and left.cls is getattr(right, "cls", None):
+            items = [tuple(value.values.values()) for value in (left, right)]
+            return compare(run, symbol, *items)
     if symbol in ("==", "!="):
         return _equal(left, right) == (symbol == "==")
     for value in (left, right):
@@ -266,16 +310,21 @@ def bounded(value: Any) -> Any:
     return value
 
 
-_HOLDERS = (list, tuple, dict, DefaultDict)
+_HOLDERS = (list, tuple, dict, DefaultDict, Counter, Deque)
 
 
 def hashable(key: Any, line: int | None) -> Any:
-    """A key of a dict or a member of a set: plain values only."""
+    """A key of a dict or a member of a set."""
     return _plain_key(bounded(key), line)
 
 
 def _plain_key(key: Any, line: int | None) -> Any:
-    if isinstance(key, (int, float, str, bool, type(None))):
+    if isinstance(key, (int, float, str, type(None), *_BY_IDENTITY)):
+        return key
+    if isinstance(key, Record) and key.has_hash and (
+        key.cls.kind not in ("dataclass", "tuple")
+        or all(_plain_key(item, line) is item for item in key.values.values())
+    ):  # fmt: skip
         return key
     if isinstance(key, tuple) and all(_plain_key(item, line) is item for item in key):
         return key
@@ -285,6 +334,9 @@ def _plain_key(key: Any, line: int | None) -> Any:
         f"a value of type {kind} cannot be a key of a dict or a member of a set",
         line,
     )
+
+
+_BY_IDENTITY = (Class, Function, Builtin, DType, HostType, Operator)
 
 
 def unary(run: Execution, symbol: str, value: Any) -> Any:
@@ -302,6 +354,9 @@ def unary(run: Execution, symbol: str, value: Any) -> Any:
         raise KernelError(
             "unsupported_expression_in_mask", f"a mask has no {symbol}: turn the comparison round"
         )
+    own = special_method(value, _UNARY[symbol])
+    if own is not None:
+        return own.call(run, [], {})
     if type(value) not in NUMBERS and not isinstance(value, int):
         raise KernelError("unsupported_operand", f"{symbol} does not work on {shown(value)}")
     if symbol == "-":

@@ -12,8 +12,9 @@ from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.host_arrays import attribute_of_array
 from tilewright.targets.trainium.language.methods import METHODS
+from tilewright.targets.trainium.language.ordering import sort_in_place
 from tilewright.targets.trainium.language.tile_indices import tile_index
-from tilewright.targets.trainium.language.values import Builtin, Decorator, Namespace
+from tilewright.targets.trainium.language.values import Builtin, Decorator, Deque, Namespace
 from tilewright.targets.trainium.operations.copies import broadcast_to, tensor_copy
 from tilewright.targets.trainium.operations.creation import MemoryName
 from tilewright.targets.trainium.operations.special import pattern_pairs
@@ -39,6 +40,15 @@ def attribute(run: Execution, value: Any, name: str) -> Any:
         return attribute_of_array(value, name)
     if isinstance(value, DType) and name in ("itemsize", "name"):
         return getattr(value, name)
+    if isinstance(value, Builtin) and name in value.members:
+        return value.members[name]
+    if isinstance(value, Deque) and name == "maxlen":
+        return value.most
+    if isinstance(value, list) and name == "sort":
+        return Builtin(
+            "list.sort",
+            lambda run, *, key=None, reverse=False: sort_in_place(run, value, key, reverse),
+        )
     methods = METHODS.get(type(value), {})
     method = methods.get(name)
     if method is not None:

@@ -58,14 +58,8 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
 
 def _decorated(decorator: Decorator, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """`nki.jit` does not change a function; `nki.jit(mode=...)` is the same decorator."""
-    for name in ("eq", "init"):
-        if decorator.name == "dataclass" and kwargs.get(name) is False:
-            raise not_supported(f"dataclass({name}=False)")
-    if len(args) != 1 or not isinstance(args[0], (Function, Class)):
+    if len(args) != 1 or not isinstance(args[0], (Function, Class, Builtin)):
         return decorator
-    if isinstance(args[0], Class):
-        if decorator.name == "dataclass":
-            args[0].becomes_dataclass()
-    elif decorator.name.startswith("nki."):
+    if decorator.name.startswith("nki.") and isinstance(args[0], Function):
         args[0].is_kernel = True
     return args[0]

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.values import Builtin, Decorator
 
-ClassKind = Literal["plain", "dataclass", "tuple", "enum"]
+ClassKind = Literal["plain", "dataclass", "tuple", "enum", "numbers", "error"]
+"""`IntEnum` is of the kind "numbers"."""
 REQUIRED = object()
 """The default of a field that has none."""
 
@@ -26,7 +27,8 @@ class FieldDefault:
 
 @dataclass(frozen=True)
 class Method:
-    """A function of a class with a decorator: "property", "staticmethod" or "classmethod"."""
+    """A function of a class with a decorator: "property", "cached_property", "staticmethod" or
+    "classmethod"."""
 
     function: Function
     mark: str
@@ -51,6 +53,8 @@ class Class:
         self.name = name
         self.kind: ClassKind = kind
         self.own, self.own_fields = members, fields
+        self.frozen = self.ordered = False
+        """Whether it is a dataclass with these options."""
         self.order = self._ordered(bases)
         self.fields: dict[str, Any] = {}
         self.members: dict[str, Any] = {}
@@ -64,8 +68,13 @@ class Class:
             function = member.function if isinstance(member, Method) else member
             if isinstance(function, Function) and function.owner is None:
                 function.owner = self
-        if self.kind == "enum":
+        if self.is_enum:
             self._make_members(members)
+
+    @property
+    def is_enum(self) -> bool:
+        """Whether its members are constants."""
+        return self.kind in ("enum", "numbers")
 
     def _ordered(self, bases: Sequence[Class]) -> list[Class]:
         try:
@@ -77,14 +86,34 @@ class Class:
         return [step.__dict__["of"] for step in self._type.__mro__[:-1]]
 
     def _make_members(self, names: Mapping[str, Any]) -> None:
-        for number, (name, value) in enumerate(names.items(), 1):
-            if not isinstance(value, (Function, Method)):
-                shown = number if isinstance(value, Decorator) else value  # enum.auto()
-                self.members[name] = Record(self, {"name": name, "value": shown})
+        last: Any = 0
+        for name, value in list(names.items()):
+            if isinstance(value, (Function, Method)):
+                continue
+            last = last + 1 if isinstance(value, Decorator) else value  # enum.auto()
+            values = {"name": name, "value": last}
+            if self.kind == "numbers" and not isinstance(last, int):
+                raise KernelError("unsupported_operand", f"{self.name}.{name} is no whole number")
+            same = [m for m in items_of(self) if m.values["value"] == last]
+            new = NumberMember(self, values) if self.kind == "numbers" else Record(self, values)
+            self.own[name] = self.members[name] = same[0] if same else new
 
-    def becomes_dataclass(self) -> None:
+    def set_member(self, name: str, value: Any) -> None:
+        """`Class.name = value`, which derived classes without a member of this name see."""
+        self.own[name] = value
+        for cls in [self, *self._derived()]:
+            holder = next(step for step in cls.order if name in step.own)
+            cls.members[name] = holder.own[name]
+
+    def _derived(self) -> list[Class]:
+        kinds: list[type] = self._type.__subclasses__()
+        found: list[Class] = [kind.__dict__["of"] for kind in kinds]
+        return found + [further for cls in found for further in cls._derived()]
+
+    def becomes_dataclass(self, *, frozen: bool, ordered: bool) -> None:
         """Give it the `__init__` of a dataclass in place of an inherited one."""
         self.kind = "dataclass"
+        self.frozen, self.ordered = frozen, ordered
         if "__init__" not in self.own:
             self.own["__init__"] = self.members["__init__"] = None
 
@@ -94,12 +123,16 @@ class Class:
 
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A new record; for an enum, the member with this value."""
-        if self.kind == "enum":
+        if self.is_enum:
             for member in items_of(self):
                 if args and (member.values["value"] == args[0] or member is args[0]):
                     return member
             raise KernelError("unsupported_operand", f"{self.name} has no such member")
-        record = Record(self, {})
+        for name, member in self.members.items():
+            function = member.function if isinstance(member, Method) else member
+            if isinstance(function, Function) and function.is_abstract:
+                raise KernelError("unsupported_operand", f"{self.name} lacks {name!r}")
+        record = Record(self, {"args": tuple(args)} if self.kind == "error" else {})
         self.initialise(run, record, args, kwargs)
         return record
 
@@ -110,6 +143,9 @@ class Class:
         first = self.members.get("__init__")
         if isinstance(first, Function):
             first.call(run, [record, *args], kwargs)
+            return
+        if self.kind == "error":
+            record.values["args"] = tuple(args)
             return
         self._fill(run, record, args, dict(kwargs))
         then = record.cls.members.get("__post_init__")
@@ -139,6 +175,19 @@ class Class:
         record.values.update({name: given[name] for name in fields})
 
 
+class NumberMember(int):
+    """A member of an `IntEnum`."""
+
+    cls: Class
+    values: dict[str, Any]
+
+    def __new__(cls, kind: Class, values: dict[str, Any]) -> NumberMember:
+        """The number with its name."""
+        member = super().__new__(cls, values["value"])
+        member.cls, member.values = kind, values
+        return member
+
+
 class Record:
     """An instance of a class of the kernel's text."""
 
@@ -149,20 +198,42 @@ class Record:
         self.values = values
 
     def __eq__(self, other: object) -> bool:
-        if self is not other and "__eq__" in self.cls.members:
-            raise not_supported(f"comparing objects of {self.cls.name} that are items")
+        own = special_method(self, "__eq__")
+        if own is not None and self is not other:
+            return bool(own.call(own.function.run, [other], {}))
         if self.cls.kind not in ("dataclass", "tuple") or not isinstance(other, Record):
             return self is other
         return self.cls is other.cls and self.values == other.values
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        own = special_method(self, "__hash__")
+        if own is not None:
+            found = own.call(own.function.run, [], {})
+            return hash(found) if isinstance(found, int) else 0
+        if self.cls.kind in ("dataclass", "tuple"):
+            return hash(tuple(self.values.values()))
+        return id(self)
+
+    @property
+    def has_hash(self) -> bool:
+        """Whether it may be a key of a dict."""
+        members, kind = self.cls.members, self.cls.kind
+        if "__hash__" in members:
+            return True
+        return "__eq__" not in members and (kind != "dataclass" or self.cls.frozen)
+
+
+def has_class(value: object) -> TypeGuard[Record | NumberMember]:
+    """Whether a value is an object of one of the kernel's classes."""
+    return isinstance(value, (Record, NumberMember))
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
     """A method with the record from which it was taken."""
 
-    function: Function
+    function: Any
+    """A `Function` or another value that wraps one."""
     owner: Any
 
     def call(self, run: Execution, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -213,7 +284,7 @@ class Parent:
         return cls.order[cls.order.index(self.cls) + 1 :]
 
 
-def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
+def attribute_of_record(run: Execution, record: Record | NumberMember, name: str) -> Any:
     """A field, the value of a property, or a method."""
     if name in record.values:
         return record.values[name]
@@ -221,14 +292,28 @@ def attribute_of_record(run: Execution, record: Record, name: str) -> Any:
     if isinstance(found, Method):
         if found.mark == "property":
             return found.function.call(run, [record], {})
+        if found.mark == "cached_property":
+            return record.values.setdefault(name, found.function.call(run, [record], {}))
         return _of_class(found, record.cls)
-    if isinstance(found, Function):
+    if isinstance(found, (Function, Wrapped)):
         return Bound(found, record)
     if found is REQUIRED:
-        if name == "_replace" and record.cls.kind == "tuple":
-            return Builtin(name, lambda run, **changes: replaced(record, changes))
-        raise not_supported(f"attribute {name!r} of a {record.cls.name}")
+        return _missing_attribute(run, record, name)
     return found
+
+
+def _missing_attribute(run: Execution, record: Record | NumberMember, name: str) -> Any:
+    if record.cls.kind == "tuple":
+        if name == "_replace":
+            return Builtin(name, lambda run, **changes: replaced(record, changes))
+        if name == "_asdict":
+            return Builtin(name, lambda run: dict(record.values))
+        if name == "_fields":
+            return tuple(record.values)
+    own = special_method(record, "__getattr__")
+    if own is not None and not name.startswith("__"):
+        return own.call(run, [name], {})
+    raise not_supported(f"attribute {name!r} of a {record.cls.name}")
 
 
 def _of_class(method: Method, cls: Class) -> Function | Bound:
@@ -240,6 +325,9 @@ def attribute_of_class(cls: Class, name: str) -> Any:
     found = cls.members.get(name, REQUIRED)
     if isinstance(found, Method):
         return _of_class(found, cls)
+    if name == "__init__" and not isinstance(found, Function):
+        return Builtin(name, lambda run, record, *args, **kwargs: cls.initialise(
+            run, record, args, kwargs), masked=False)  # fmt: skip
     if found is REQUIRED:
         raise not_supported(f"attribute {name!r} of the class {cls.name}")
     return found
@@ -254,8 +342,15 @@ def replaced(record: Any, changes: Mapping[str, Any]) -> Record:
 
 def set_attribute(record: Any, name: str, value: Any, line: int) -> None:
     """`record.name = value`."""
-    if not isinstance(record, Record) or record.cls.kind == "enum":
+    if isinstance(record, Class) and not record.is_enum and record.kind != "error":
+        record.set_member(name, value)
+        return
+    if not isinstance(record, Record) or record.cls.is_enum:
         raise not_supported(f"assigning to the attribute {name!r}", line)
+    if record.cls.frozen or record.cls.kind == "tuple":
+        raise KernelError(
+            "unsupported_assignment", f"the fields of a {record.cls.name} cannot be changed", line
+        )
     record.values[name] = value
 
 
@@ -263,16 +358,27 @@ def items_of(value: Class | Record) -> list[Any]:
     """The members of an enum, or the items of a named tuple."""
     if isinstance(value, Record) and value.cls.kind == "tuple":
         return list(value.values.values())
-    if isinstance(value, Class) and value.kind == "enum":
-        return [member for member in value.members.values() if isinstance(member, Record)]
+    if isinstance(value, Class) and value.is_enum:
+        return list(dict.fromkeys(m for m in value.members.values() if has_class(m)))
     cls = value if isinstance(value, Class) else value.cls
     if "__getitem__" in cls.members:
         raise not_supported(f"a loop over the items of {cls.name}, which has no '__iter__',")
     raise KernelError("unsupported_operand", f"a {cls.name} has no items")
 
 
+class Wrapped(Builtin):
+    """A function of the kernel with something around its calls, which is also a method."""
+
+
+def abstract(run: Execution, function: Any) -> Any:
+    """`abc.abstractmethod`: classes without another function of this name have no objects."""
+    if isinstance(function, Function):
+        function.is_abstract = True
+    return function
+
+
 def marked(mark: str) -> Builtin:
-    """`property`, `staticmethod` or `classmethod`."""
+    """`property`, `cached_property`, `staticmethod` or `classmethod`."""
 
     def mark_it(run: Execution, function: Any) -> Method:
         if not isinstance(function, Function):

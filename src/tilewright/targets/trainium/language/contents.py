@@ -1,11 +1,11 @@
-"""Items, elements, keys and texts of the values of a kernel."""
+"""Items, elements and keys of the values of a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
@@ -18,24 +18,28 @@ from tilewright.targets.trainium.language.attributes import (
     attribute,
 )
 from tilewright.targets.trainium.language.classes import (
+    Bound,
     Class,
     Parent,
     Record,
     attribute_of_class,
     attribute_of_record,
+    has_class,
     items_of,
     special_method,
 )
+from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised, raised
+from tilewright.targets.trainium.language.formats import text_of
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.grid import launch
 from tilewright.targets.trainium.language.iterators import KernelIterator, rest_of
-from tilewright.targets.trainium.language.methods import LONGEST_TEXT
 from tilewright.targets.trainium.language.values import (
+    Counter,
     DefaultDict,
     LoopRange,
     MemberSet,
+    Namespace,
 )
-from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.index import Index, arange
 
 
@@ -65,9 +69,25 @@ def _iterated(value: Any) -> Any:
     if own is None:
         return value
     found = own.call(own.function.run, [], {})
-    if isinstance(found, Record):
-        raise not_supported(f"a class with '__next__' ({found.cls.name}; use yield)")
-    return found
+    step = special_method(found, "__next__")
+    return found if step is None else KernelIterator(step.function.run, results_of(step))
+
+
+def results_of(step: Bound) -> Iterator[Any]:
+    """The results of `__next__` of a class until it raises `StopIteration`."""
+    run = step.function.run
+    while True:
+        place = Position(run)
+        try:
+            item = step.call(run, [], {})
+        except Raised as error:
+            if not error.is_a(EXCEPTIONS["StopIteration"]):
+                raise
+            item = step
+        if item is step:
+            place.restore()
+            return
+        yield item
 
 
 def iterable(value: Any) -> Any:
@@ -89,7 +109,7 @@ def iterable(value: Any) -> Any:
 
 def attribute_named(run: Execution, owner: Any, name: str) -> Any:
     """`owner.name`, for any value with attributes."""
-    if type(owner) is Record:
+    if has_class(owner):
         return attribute_of_record(run, owner, name)
     if type(owner) is Parent:
         return owner.attribute(run, name)
@@ -114,6 +134,9 @@ def item_of(owner: Any, key: Any) -> Any:
     if isinstance(owner, Class):
         return attribute_of_class(owner, str(key))
     if isinstance(owner, (list, tuple, str, range)):
+        index = special_method(key, "__index__")
+        if index is not None:
+            key = index.call(index.function.run, [], {})
         if not isinstance(key, (int, slice)):
             raise KernelError(
                 "index", f"a {type(owner).__name__} is indexed with {text_of(key):.40}"
@@ -122,17 +145,22 @@ def item_of(owner: Any, key: Any) -> Any:
             return owner[key]
         except IndexError:
             kind, count = type(owner).__name__, len(owner)
-            raise KernelError("index", f"a {kind} of {count} items has no item {key}") from None
+            message = f"a {kind} of {count} items has no item {key}"
+            raise raised("IndexError", "index", message) from None
         except (TypeError, ValueError) as error:
             raise KernelError("index", str(error)) from None
     if isinstance(owner, dict):
-        plain = isinstance(key, (int, float, str, bool, tuple))
-        if plain and isinstance(owner, DefaultDict) and hashable(key, None) not in owner:
+        if hashable(key, None) in owner:
+            return owner[key]
+        if isinstance(owner, Counter):
+            return 0
+        if isinstance(owner, DefaultDict):
             owner[key] = owner.make()
             bounded(owner)
-        if not plain or bounded(key) not in owner:
-            raise KernelError("index", f"a dict has no key {text_of(key):.40}")
-        return owner[key]
+            return owner[key]
+        raise raised("KeyError", "index", f"a dict has no key {text_of(key):.40}")
+    if isinstance(owner, Namespace):  # Generic[T]
+        return owner
     raise KernelError(
         "unsupported_operand", f"a value of type {type(owner).__name__} cannot be indexed"
     )
@@ -151,13 +179,3 @@ def grids(key: Any) -> Grids:
         steps[axis], counts[axis] = line.steps[0], line.counts[0]
         found.append(Index(line.offset, tuple(steps), tuple(counts)))
     return Grids(found)
-
-
-def text_of(value: Any) -> str:
-    """A value in an f-string or in a message."""
-    if isinstance(value, (int, float, str, bool, type(None), DType)):
-        return str(value)[:LONGEST_TEXT]
-    if isinstance(value, (tuple, list)):
-        items = ", ".join(text_of(item) for item in bounded(value)[:20])
-        return f"({items})" if isinstance(value, tuple) else f"[{items}]"
-    return f"<{type(value).__name__}>"

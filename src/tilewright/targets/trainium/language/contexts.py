@@ -10,12 +10,14 @@ from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
-from tilewright.targets.trainium.language.classes import Record, special_method
+from tilewright.targets.trainium.language.calling import call
+from tilewright.targets.trainium.language.classes import Record, Wrapped, special_method
 from tilewright.targets.trainium.language.conversion import block, converts, expression
+from tilewright.targets.trainium.language.exceptions import Position, Raised
 from tilewright.targets.trainium.language.frames import Frame, Function, Statement
 from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.targets import target_of
-from tilewright.targets.trainium.language.values import Builtin
+from tilewright.targets.trainium.language.values import Builtin, Namespace
 
 Leave = Callable[[], object]
 
@@ -25,6 +27,48 @@ class GeneratorContext:
     """A generator that yields once: the part before runs first, the part after it at the end."""
 
     items: KernelIterator
+
+
+@dataclass(frozen=True, eq=False)
+class PlainContext:
+    """`contextlib.nullcontext(value)`."""
+
+    value: Any
+
+
+class ContextStack(Namespace):
+    """`contextlib.ExitStack`: contexts that a kernel enters one by one."""
+
+    def __init__(self) -> None:
+        self._leaves: list[Leave] = []
+        super().__init__("ExitStack", {
+            "enter_context": Builtin("enter_context", self._enter),
+            "callback": Builtin("callback", self._call_later, masked=False),
+            "close": Builtin("close", lambda run: self.leave()),
+        })  # fmt: skip
+
+    def _enter(self, run: Execution, manager: Any) -> Any:
+        found, leave = _enter(run, manager, run.line)
+        self._leaves.append(leave)
+        return found
+
+    def _call_later(self, run: Execution, function: Any, *args: Any, **options: Any) -> Any:
+        self._leaves.append(lambda: call(run, function, args, dict(options)))
+        return function
+
+    def leave(self) -> None:
+        """Leave all contexts, the last one first."""
+        while self._leaves:
+            self._leaves.pop()()
+
+
+def contexts_module() -> dict[str, object]:
+    """`contextlib`."""
+    return {
+        "contextmanager": context_manager(),
+        "nullcontext": Builtin("nullcontext", lambda run, value=None: PlainContext(value)),
+        "ExitStack": Builtin("ExitStack", lambda run: ContextStack()),
+    }
 
 
 def context_manager() -> Builtin:
@@ -40,7 +84,7 @@ def context_manager() -> Builtin:
                 raise KernelError("unsupported_operand", f"{function.name} has no yield")
             return GeneratorContext(found)
 
-        return Builtin(function.name, make, masked=False)
+        return Wrapped(function.name, make, masked=False)
 
     return Builtin("contextlib.contextmanager", decorate)
 
@@ -48,7 +92,7 @@ def context_manager() -> Builtin:
 def entered(node: ast.With) -> Callable[[Frame], Leave]:
     """Enters the contexts of a statement, binds their names, and returns what leaves them.
 
-    An error inside ends the kernel, so they are left only without one.
+    They are also left by an exception of the kernel, which they cannot hide.
     """
     parts = [
         (
@@ -76,6 +120,10 @@ def _enter(run: Execution, manager: Any, line: int) -> tuple[Any, Leave]:
         for item in manager.items:
             return item, lambda: _finish(manager.items, line)
         raise KernelError("unsupported_operand", "the function of a context yields nothing", line)
+    if isinstance(manager, PlainContext):
+        return manager.value, lambda: None
+    if isinstance(manager, ContextStack):
+        return manager, manager.leave
     first = special_method(manager, "__enter__")
     last = special_method(manager, "__exit__")
     if first is None or last is None:
@@ -97,7 +145,13 @@ def _with(node: ast.With) -> Statement:
 
     def execute(frame: Frame) -> int:
         leave = enter(frame)
-        signal = body(frame)
+        place = Position(frame.run)
+        try:
+            signal = body(frame)
+        except Raised:
+            place.restore()
+            leave()
+            raise
         leave()
         return signal
 

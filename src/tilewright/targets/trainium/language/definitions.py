@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.targets.trainium.errors import not_supported
-from tilewright.targets.trainium.language.arithmetic import OPERATOR_METHODS
+from tilewright.targets.trainium.language.arithmetic import SPECIAL
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import (
     REQUIRED,
@@ -81,24 +81,20 @@ def _body(node: ast.FunctionDef) -> Callable[[Frame], Any]:
     return run_body
 
 
-_SPECIAL = (
-    "__init__", "__post_init__", "__iter__", "__len__", "__bool__", "__getitem__",
-    "__setitem__", "__contains__", "__call__", "__enter__", "__exit__", *OPERATOR_METHODS,
-)  # fmt: skip
-"""Special methods of Python that are called."""
 _HOOKS = (
     "__new__", "__setattr__", "__getattribute__", "__delattr__", "__init_subclass__",
     "__match_args__",
 )  # fmt: skip
 """Special names that Python uses where this interpreter does not."""
-_BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "enum"}
+_BASES: dict[str, ClassKind] = {"NamedTuple": "tuple", "Enum": "enum", "IntEnum": "numbers"}
 
 
 @converts(ast.ClassDef)
 def _class(node: ast.ClassDef) -> Statement:
     name, line = node.name, node.lineno
-    if name.startswith("__") or node.keywords:
-        raise not_supported("a class with a metaclass", line)
+    if name.startswith("__"):
+        raise not_supported(f"the name {name}", line)
+    options = [(item.arg, expression(item.value)) for item in node.keywords]
     bases = [expression(base) for base in node.bases]
     parts = [(item, _part_of_class(item)) for item in node.body]
     decorate = _decoration(node.decorator_list, line)
@@ -113,6 +109,9 @@ def _class(node: ast.ClassDef) -> Statement:
                 fields[field] = inner.names.get(field, REQUIRED)
         kind: ClassKind = "plain"
         known = []
+        for option, value in options:
+            if option != "metaclass" or getattr(value(frame), "name", "") != "ABCMeta":
+                raise not_supported(f"a class with {option}=", line)
         for base in bases:
             found = base(frame)
             if isinstance(found, Class):
@@ -133,7 +132,7 @@ def _special_name(node: ast.Assign) -> Statement:
     for name in names:
         if name in _HOOKS:
             raise not_supported(f"a class with {name!r}", node.lineno)
-    special, value = [name for name in names if name in _SPECIAL], node.value
+    special, value = [name for name in names if name in SPECIAL], node.value
 
     def define(frame: Frame) -> int:
         for name in special:
@@ -160,7 +159,7 @@ def _part_of_class(node: ast.stmt) -> Statement:
     make = _maker(node)
 
     def define(frame: Frame) -> int:
-        if not name.startswith("__") or name in _SPECIAL:
+        if not name.startswith("__") or name in SPECIAL:
             assert frame.outer is not None
             frame.names[name] = make(frame, frame.outer)
         return NEXT

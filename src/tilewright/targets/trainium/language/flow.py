@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.language.arithmetic import truth
-from tilewright.targets.trainium.language.contents import each_of, text_of
+from tilewright.targets.trainium.language.classes import Class, Record
+from tilewright.targets.trainium.language.contents import each_of
 from tilewright.targets.trainium.language.conversion import block, converts, expression, own_nodes
+from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised
+from tilewright.targets.trainium.language.formats import text_of
 from tilewright.targets.trainium.language.frames import (
     BREAK,
     CONTINUE,
@@ -17,6 +20,8 @@ from tilewright.targets.trainium.language.frames import (
     Frame,
     Statement,
 )
+from tilewright.targets.trainium.language.iterators import KernelIterator
+from tilewright.targets.trainium.language.python import is_instance
 from tilewright.targets.trainium.language.targets import target_of
 from tilewright.targets.trainium.language.values import LoopRange, Missing
 
@@ -27,19 +32,21 @@ def _for(node: ast.For) -> Statement:
     otherwise, line = block(node.orelse), node.lineno
     name = node.target.id if isinstance(node.target, ast.Name) else ""
     bound = sorted(bound_names(node.body) - {name})
+    fresh = isinstance(node.iter, ast.Call)  # nothing else holds the result of the call
 
     def loop(frame: Frame) -> int:
         items = values(frame)
         run = frame.run
         if not isinstance(items, LoopRange):
+            ends = fresh and type(items) is KernelIterator and not items.has_started
             for value in each_of(items):
                 run.step()
                 target(frame, value)
                 signal = body(frame)
-                if signal == BREAK:
-                    return NEXT
-                if signal == RETURN:
-                    return signal
+                if signal in (BREAK, RETURN):
+                    if ends:
+                        items.close()
+                    return NEXT if signal == BREAK else signal
             return otherwise(frame)
         once = run.language == 1 and items.kind != "static"
         before = {n: frame.names[n] for n in bound if n in frame.names} if once else {}
@@ -138,8 +145,10 @@ def _assert(node: ast.Assert) -> Statement:
         condition = test(frame)
         frame.run.line = line
         if not truth(condition):
-            said = "" if message is None else f": {text_of(message(frame))}"
-            raise KernelError("assertion_failed", f"assert {words}{said}", line)
+            said = "" if message is None else text_of(message(frame))
+            error = Record(EXCEPTIONS["AssertionError"], {"args": (said,)})
+            words_said = f"assert {words}{said and ': '}{said}"
+            raise Raised(error, "assertion_failed", words_said, line)
         return NEXT
 
     return check
@@ -148,25 +157,46 @@ def _assert(node: ast.Assert) -> Statement:
 @converts(ast.Raise)
 def _raise(node: ast.Raise) -> Statement:
     words = "" if node.exc is None else ast.unparse(node.exc)[:200]
+    value = None if node.exc is None else expression(node.exc)
 
     def fail(frame: Frame) -> int:
-        raise KernelError("assertion_failed", f"the kernel raises {words}", node.lineno)
+        if value is None:
+            raise handled(frame, node.lineno)
+        found = value(frame)
+        if isinstance(found, Class) and found.kind == "error":
+            found = found.call(frame.run, [], {})
+        if not isinstance(found, Record) or found.cls.kind != "error":
+            raise KernelError("unsupported_operand", f"{words} is no exception", node.lineno)
+        message = f"the kernel raises {found.cls.name}: {text_of(found)}"
+        raise Raised(found, "assertion_failed", message, node.lineno)
 
     return fail
 
 
 @converts(ast.Try)
 def _try(node: ast.Try) -> Statement:
-    """For imports, the handlers are used for modules that kernels do not have.
-
-    For other statements, an error ends the kernel, as it does while the compiler traces it: no
-    handler runs.
-    """
+    """For imports, the handlers are used for modules that kernels do not have."""
     body, otherwise, after = block(node.body), block(node.orelse), block(node.finalbody)
     if not isinstance(node.body[0], (ast.Import, ast.ImportFrom)):
+        handler_of = handlers(node)
 
         def carry_on(frame: Frame) -> int:
-            signal = body(frame) or otherwise(frame)
+            place, handler = Position(frame.run), None
+            try:
+                try:
+                    signal = body(frame)
+                except Raised as error:
+                    handler = handler_of(frame, error)
+                if handler is not None:
+                    place.restore()
+                    signal = handler(frame)
+                elif not signal:
+                    signal = otherwise(frame)
+            except Raised:
+                place.restore()
+                if after(frame):
+                    return RETURN
+                raise
             return after(frame) or signal
 
         return carry_on
@@ -184,6 +214,43 @@ def _try(node: ast.Try) -> Statement:
         return after(frame)
 
     return attempt
+
+
+def handlers(node: ast.Try) -> Callable[[Frame, Raised], Statement]:
+    """Finds the `except` that catches an exception and binds its name; raises it again without
+    one."""
+    parts = [
+        (None if h.type is None else expression(h.type), h.name, block(h.body))
+        for h in node.handlers
+    ]
+
+    def handler_of(frame: Frame, error: Raised) -> Statement:
+        for kinds, name, body in parts:
+            wanted = None if kinds is None else kinds(frame)
+            if wanted is None or is_instance(frame.run, error.value, wanted):
+                frame.names[_HANDLED] = error
+                if name is not None:
+                    frame.names[name] = error.value
+                error.__traceback__ = None  # ends the loops that it left
+                return body
+        raise error
+
+    return handler_of
+
+
+_HANDLED = "raise"
+"""The name of the exception that is being handled. Kernels cannot use it."""
+
+
+def handled(frame: Frame, line: int) -> KernelError:
+    """The exception that `raise` alone raises again."""
+    here: Frame | None = frame
+    while here is not None:
+        if _HANDLED in here.names:
+            found: Raised = here.names[_HANDLED]
+            return found
+        here = here.outer
+    return KernelError("unsupported_operand", "raise without an exception", line)
 
 
 _SIGNALS: dict[type[ast.stmt], int] = {ast.Pass: NEXT, ast.Break: BREAK, ast.Continue: CONTINUE}

@@ -79,6 +79,7 @@ class Function:
         self._node = node
         self.owner: Any = None
         """The class that defines it as a method, if one does."""
+        self.is_abstract = False
 
     @property
     def run(self) -> Execution:

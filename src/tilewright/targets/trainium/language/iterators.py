@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,24 +14,47 @@ from tilewright.targets.trainium.language.frames import DEEPEST_CALL, too_deep
 class KernelIterator:
     """An iterator that computes each item when it is needed, as Python does."""
 
-    __slots__ = ("_items", "_run")
+    __slots__ = ("_items", "_run", "has_started")
 
     def __init__(self, run: Execution, items: Iterable[Any]) -> None:
         self._run = run
         self._items = iter(items)
+        self.has_started = False
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
+        return self._step(next, self._items)
+
+    def send(self, value: Any) -> Any:
+        """Continue a generator, in which the `yield` that it waits at gives this value."""
+        if not isinstance(self._items, Generator):
+            raise KernelError("unsupported_operand", "send needs a function with yield")
+        if value is not None and not self.has_started:
+            raise KernelError("unsupported_operand", "the first value that is sent must be None")
+        return self._step(self._items.send, value)
+
+    def close(self) -> None:
+        """End a generator: its contexts and `finally` blocks are left."""
+        if isinstance(self._items, Generator):
+            run = self._run
+            run.closing += 1
+            try:
+                self._items.close()
+            finally:
+                run.closing -= 1
+
+    def _step(self, function: Callable[[Any], Any], value: Any) -> Any:
         run = self._run
         if run.depth >= DEEPEST_CALL:
             raise too_deep()
         run.step()
+        self.has_started = True
         line = run.line
         run.depth += 1
         try:
-            return next(self._items)
+            return function(value)
         finally:
             run.depth -= 1
             run.line = line

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tilewright.targets.trainium.errors import not_supported
-from tilewright.targets.trainium.language.arithmetic import compare, truth
+from tilewright.targets.trainium.language.arithmetic import compare, hashable, truth
 from tilewright.targets.trainium.language.classes import Class, Record
 from tilewright.targets.trainium.language.contents import items_of_any
 from tilewright.targets.trainium.language.conversion import block, converts, expression
@@ -19,24 +19,40 @@ Pattern = Callable[[Frame, Any], bool]
 """Whether a value has this form. The names in the pattern are bound to its parts."""
 
 
+Body = TypeVar("Body")
+
+
 @converts(ast.Match)
 def _match(node: ast.Match) -> Statement:
+    cases = cases_of(node, block)
+
+    def choose(frame: Frame) -> int:
+        chosen = cases(frame)
+        return NEXT if chosen is None else chosen(frame)
+
+    return choose
+
+
+def cases_of(
+    node: ast.Match, convert: Callable[[Sequence[ast.stmt]], Body]
+) -> Callable[[Frame], Body | None]:
+    """Finds the case that a value fits, and binds its names."""
     subject = expression(node.subject)
     cases = [
         (
             _pattern(case.pattern),
             None if case.guard is None else expression(case.guard),
-            block(case.body),
+            convert(case.body),
         )
         for case in node.cases
     ]
 
-    def choose(frame: Frame) -> int:
+    def choose(frame: Frame) -> Body | None:
         value = subject(frame)
         for fits, guard, body in cases:
             if fits(frame, value) and (guard is None or truth(guard(frame))):
-                return body(frame)
-        return NEXT
+                return body
+        return None
 
     return choose
 
@@ -55,7 +71,28 @@ def _pattern(node: ast.pattern) -> Pattern:
         return _sequence(node)
     if isinstance(node, ast.MatchClass):
         return _class(node)
+    if isinstance(node, ast.MatchMapping):
+        return _mapping(node)
     raise not_supported("this pattern of match", node.lineno)
+
+
+def _mapping(node: ast.MatchMapping) -> Pattern:
+    keys, parts = [expression(key) for key in node.keys], [_pattern(p) for p in node.patterns]
+    rest = None if node.rest is None else _target(node.rest, node)
+
+    def fits(frame: Frame, value: Any) -> bool:
+        if not isinstance(value, dict):
+            return False
+        wanted = [hashable(key(frame), node.lineno) for key in keys]
+        if not all(key in value for key in wanted):
+            return False
+        if not all(part(frame, value[key]) for key, part in zip(wanted, parts, strict=True)):
+            return False
+        if rest is not None:
+            rest(frame, {key: item for key, item in value.items() if key not in wanted})
+        return True
+
+    return fits
 
 
 def _value(node: ast.MatchValue) -> Pattern:

@@ -48,7 +48,7 @@ def _product(run: Execution, values: Any) -> Any:
 
 _MATH = (
     "sqrt", "exp", "log", "log2", "log10", "ceil", "floor", "gcd", "sin", "cos", "tanh", "fabs",
-    "isqrt", "lcm",
+    "isqrt", "lcm", "hypot", "trunc", "erf", "isnan", "isinf", "isfinite",
 )  # fmt: skip
 
 

@@ -10,20 +10,23 @@ from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.arithmetic import (
     NUMBERS,
-    bounded,
     truth,
 )
 from tilewright.targets.trainium.language.classes import (
     Class,
+    NumberMember,
     Parent,
     Record,
     special_method,
 )
-from tilewright.targets.trainium.language.contents import attribute_named
+from tilewright.targets.trainium.language.contents import attribute_named, items_of_any
 from tilewright.targets.trainium.language.conversion import converts, expression
-from tilewright.targets.trainium.language.frames import Expression, Frame
+from tilewright.targets.trainium.language.formats import percent
+from tilewright.targets.trainium.language.frames import Expression, Frame, Function
 from tilewright.targets.trainium.language.iterators import KernelIterator
+from tilewright.targets.trainium.language.python import type_of
 from tilewright.targets.trainium.language.values import (
+    Builtin,
     MemberSet,
     Missing,
     Namespace,
@@ -32,7 +35,7 @@ from tilewright.targets.trainium.language.values import (
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
     ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>", ast.BitAnd: "&", ast.BitOr: "|",
-    ast.BitXor: "^",
+    ast.BitXor: "^", ast.MatMult: "@",
 }  # fmt: skip
 _COMPARE: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
@@ -90,7 +93,8 @@ def used(missing: Missing, line: int) -> KernelError:
 def _attribute(node: ast.Attribute) -> Expression:
     value, name, line = expression(node.value), node.attr, node.lineno
     private = name.startswith("_")
-    if name.startswith("__") and not (name == "__init__" and _is_super(node.value)):
+    special = name.startswith("__")
+    if special and name not in ("__class__", "__name__") and name not in arithmetic.SPECIAL:
         raise not_supported(f"the attribute {name}", line)
 
     def load(frame: Frame) -> Any:
@@ -99,25 +103,23 @@ def _attribute(node: ast.Attribute) -> Expression:
         run.line = line
         if type(owner) is Namespace and name in owner.members:
             return owner.members[name]
-        if private and type(owner) not in (Record, Class, Parent):
+        if name == "__class__":
+            return type_of(owner)
+        if name == "__name__" and isinstance(owner, (Class, Function, Builtin)):
+            return owner.name
+        if private and not isinstance(owner, (Record, NumberMember, Class, Parent)):
             raise not_supported(f"the attribute {name}", line)
         return attribute_named(run, owner, name)
 
     return load
 
 
-def _is_super(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-    )
-
-
 @converts(ast.BinOp)
 def _binary(node: ast.BinOp) -> Expression:
     left, right = expression(node.left), expression(node.right)
     symbol, line = symbol_of(node.op), node.lineno
-    plain = arithmetic.BINARY[symbol]
     fast = symbol in _FAST
+    plain = arithmetic.BINARY.get(symbol, max)
 
     def compute(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
@@ -126,6 +128,8 @@ def _binary(node: ast.BinOp) -> Expression:
             if -_SAFE < found < _SAFE:
                 return found
         frame.run.line = line
+        if symbol == "%" and type(one) is str:
+            return percent(one, other)
         return arithmetic.binary(frame.run, symbol, one, other)
 
     return compute
@@ -211,14 +215,18 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
         own = special_method(right, "__contains__")
         if own is not None:
             return truth(own.call(frame.run, [left], {})) == inside
+        if special_method(right, "__iter__") is not None:
+            right = items_of_any(right)
         if not isinstance(right, (list, tuple, dict, MemberSet, str, range)):
             raise KernelError(
                 "unsupported_operand", "'in' needs a list, tuple, dict, set or string", line
             )
         if isinstance(right, str) and not isinstance(left, str):
             raise KernelError("unsupported_operand", "only a string can be in a string", line)
-        if isinstance(right, (str, dict, MemberSet)):
-            return (isinstance(left, (int, float, str, tuple)) and bounded(left) in right) == inside
+        if isinstance(right, str):
+            return (left in right) == inside
+        if isinstance(right, (dict, MemberSet)):
+            return (arithmetic.hashable(left, line) in right) == inside
         return any(left is item or _same(frame, left, item) for item in right) == inside
 
     return contained

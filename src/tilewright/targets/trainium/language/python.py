@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     NUMBERS,
@@ -19,8 +20,10 @@ from tilewright.targets.trainium.language.arithmetic import (
 )
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import (
+    Bound,
     Class,
     Record,
+    has_class,
     marked,
     set_attribute,
     special_method,
@@ -30,11 +33,14 @@ from tilewright.targets.trainium.language.contents import (
     each_of,
     items_of_any,
     iterable,
+    results_of,
     set_of,
-    text_of,
 )
+from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, raised
+from tilewright.targets.trainium.language.formats import formatted, quoted_text_of, text_of
 from tilewright.targets.trainium.language.frames import Function
 from tilewright.targets.trainium.language.iterators import KernelIterator
+from tilewright.targets.trainium.language.ordering import sorted_items
 from tilewright.targets.trainium.language.values import Builtin, LoopRange, MemberSet, Namespace
 from tilewright.targets.trainium.tiles.index import Index
 from tilewright.targets.trainium.tiles.view import View
@@ -102,7 +108,9 @@ def _key(run: Execution, key: Any, item: Any, name: str) -> Any:
     """The key by which an item is ordered."""
     if key is not None:
         item = call(run, key, [item], {})
-    return bounded(item) if isinstance(item, (str, tuple)) else number(item, name)
+    if isinstance(item, (str, tuple, list, Record)):
+        return bounded(item)
+    return number(item, name)
 
 
 def _sum(run: Execution, values: Any, start: Any = 0) -> Any:
@@ -114,13 +122,7 @@ def _sum(run: Execution, values: Any, start: Any = 0) -> Any:
 
 
 def _sorted(run: Execution, values: Any, *, key: Any = None, reverse: Any = False) -> list[Any]:
-    items = items_of_any(values)
-    keys = [_key(run, key, item, "sorted") for item in items]
-    try:
-        order = sorted(range(len(items)), key=keys.__getitem__, reverse=truth(reverse))
-    except TypeError as error:
-        raise KernelError("unsupported_operand", f"sorted: {error}") from None
-    return [items[at] for at in order]
+    return sorted_items(run, items_of_any(values), key, reverse)
 
 
 def _map(run: Execution, function: Any, *values: Any) -> KernelIterator:
@@ -153,12 +155,15 @@ def _iter(run: Execution, values: Any) -> KernelIterator:
 
 
 def _next(run: Execution, items: Any, *default: Any) -> Any:
+    own = special_method(items, "__next__")
+    if own is not None:
+        items = KernelIterator(run, results_of(own))
     if not isinstance(items, KernelIterator):
         raise KernelError("unsupported_operand", f"next takes an iterator, not {shown(items)}")
     for item in items:
         return item
     if not default:
-        raise KernelError("index", "next of an iterator that has no further items")
+        raise raised("StopIteration", "index", "next of an iterator that has no further items")
     return default[0]
 
 
@@ -196,7 +201,7 @@ def is_instance(run: Execution, value: Any, kinds: Any) -> bool:
     found = False
     for kind in wanted:
         if isinstance(kind, Class):
-            found = found or (isinstance(value, Record) and value.cls.inherits(kind))
+            found = found or (has_class(value) and value.cls.inherits(kind))
         test = _KINDS.get(kind.name if isinstance(kind, Builtin) else "")
         found = found or (test is not None and test(value))
     return found
@@ -210,16 +215,22 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 }  # fmt: skip
 
 
-def _integer(run: Execution, value: Any = 0) -> int:
+def _integer(run: Execution, value: Any = 0, base: Any = 10) -> int:
+    own = special_method(value, "__int__")
+    if own is not None:
+        value = own.call(run, [], {})
     try:
         if isinstance(value, str):
-            return int(checked_number(int(value[:_LONGEST_NUMBER])))
+            return int(checked_number(int(value[:_LONGEST_NUMBER], whole(base, "int"))))
         return int(checked_number(int(number(value, "int"))))
     except (OverflowError, ValueError) as error:
-        raise KernelError("arithmetic", str(error)) from None
+        raise raised("ValueError", "arithmetic", str(error)) from None
 
 
 def _float(run: Execution, value: Any = 0.0) -> float:
+    own = special_method(value, "__float__")
+    if own is not None:
+        value = own.call(run, [], {})
     try:
         if isinstance(value, str):
             return float(value[:_LONGEST_NUMBER])
@@ -248,6 +259,39 @@ def _round(run: Execution, value: Any, digits: Any = None) -> Any:
     return checked_number(round(given, places))
 
 
+def _abs(run: Execution, value: Any) -> Any:
+    own = special_method(value, "__abs__")
+    return abs(number(value, "abs")) if own is None else own.call(run, [], {})
+
+
+def _is_subclass(run: Execution, kind: Any, bases: Any) -> bool:
+    wanted = bases if isinstance(bases, tuple) else (bases,)
+    numbers = {"int": ("int",), "bool": ("bool", "int")}
+    if isinstance(kind, Class):
+        return any(isinstance(base, Class) and kind.inherits(base) for base in wanted)
+    names = numbers.get(kind.name, (kind.name,)) if isinstance(kind, Builtin) else ()
+    return any(isinstance(base, Builtin) and base.name in names for base in wanted)
+
+
+def _letter(run: Execution, code: Any) -> str:
+    try:
+        return chr(whole(code, "chr"))
+    except (OverflowError, ValueError) as error:
+        raise KernelError("arithmetic", str(error)) from None
+
+
+def _code(run: Execution, letter: Any) -> int:
+    if not isinstance(letter, str) or len(letter) != 1:
+        raise KernelError("unsupported_operand", f"ord takes one character, not {shown(letter)}")
+    return ord(letter)
+
+
+def _hash(run: Execution, value: Any) -> int:
+    """The same number in every process, unlike Python's own for texts."""
+    key = hashable(value, run.line)
+    return key if isinstance(key, int) else zlib.crc32(quoted_text_of(key).encode())
+
+
 _LONGEST_NUMBER = 100
 """Number of characters of the longest text that is converted to a number."""
 _MOST_DIGITS = 400
@@ -255,10 +299,15 @@ _MOST_DIGITS = 400
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "range": _range, "len": lambda run, value: len(_counted(value)),
     "min": _extreme("min", "<"), "max": _extreme("max", ">"), "map": _map, "filter": _filter,
-    "set": _set, "pow": lambda run, a, b: binary(run, "**", a, b),
-    "abs": lambda run, value: abs(number(value, "abs")), "sum": _sum, "int": _integer,
+    "set": _set, "frozenset": _set, "pow": lambda run, a, b: binary(run, "**", a, b),
+    "abs": _abs, "sum": _sum, "int": _integer,
     "float": _float, "bool": lambda run, value=False: truth(value),
     "str": lambda run, value="": text_of(value), "isinstance": is_instance, "print": _print,
+    "repr": lambda run, value: quoted_text_of(value), "issubclass": _is_subclass,
+    "format": lambda run, value, spec="": formatted(value, str(spec)),
+    "type": lambda run, value: type_of(value), "hash": _hash, "ord": _code, "chr": _letter,
+    "hex": lambda run, n: hex(whole(n, "hex")), "bin": lambda run, n: bin(whole(n, "bin")),
+    "oct": lambda run, n: oct(whole(n, "oct")),
     "tuple": lambda run, value=(): tuple(items_of_any(value)),
     "list": lambda run, value=(): items_of_any(value), "dict": _dict,
     "enumerate": _enumerate, "iter": _iter, "next": _next, "zip": _zip,
@@ -269,7 +318,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "all": lambda run, value: all(truth(v) for v in items_of_any(value)),
     "getattr": _getattr, "hasattr": _hasattr, "setattr": _setattr,
     "slice": lambda run, *args: slice(*args), "callable": lambda run, v: isinstance(
-        v, (Builtin, Function)),
+        v, (Builtin, Function, Class, Bound)) or special_method(v, "__call__") is not None,
 }  # fmt: skip
 
 
@@ -295,14 +344,35 @@ def _named(name: str, function: Callable[..., Any]) -> Builtin:
     return Builtin(name, function, masked=False)
 
 
+_BUILTINS = {name: _named(name, function) for name, function in FUNCTIONS.items()}
+
+
+def type_of(value: Any) -> Any:
+    """`type(value)` or `value.__class__`: a class of the kernel, or the function of this name."""
+    if has_class(value):
+        return value.cls
+    kind = next((name for name in ("bool", *_KINDS) if is_instance_of(value, name)), "")
+    if kind:
+        return _BUILTINS[kind]
+    raise not_supported(f"type() of a {type(value).__name__}")
+
+
+def _from_keys(run: Execution, keys: Any, value: Any = None) -> dict[Any, Any]:
+    return {hashable(key, run.line): value for key in items_of_any(keys)}
+
+
+_BUILTINS["dict"].members["fromkeys"] = _named("dict.fromkeys", _from_keys)
+
+
+def is_instance_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a type of Python, by its name."""
+    return _KINDS[kind](value)
+
+
 def builtins() -> Mapping[str, object]:
     """The names that every kernel has."""
-    found: dict[str, object] = {n: _named(n, f) for n, f in FUNCTIONS.items()}
-    found["__name__"] = "kernel"
+    found: dict[str, object] = {**_BUILTINS, **EXCEPTIONS, "__name__": "kernel"}
+    found["object"] = Namespace("object", {})
     for name in ("property", "staticmethod", "classmethod"):
         found[name] = marked(name)
-    for name in (
-        "ValueError", "AssertionError", "TypeError", "NotImplementedError", "Exception", "object",
-    ):  # fmt: skip
-        found[name] = Namespace(name, {})
     return found

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import (
-    accumulate,
-    combinations,
-    count,
-    cycle,
-    islice,
-    pairwise,
-    product,
-    repeat,
-    zip_longest,
-)
+from functools import partial
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, not_supported
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language import arithmetic
+from tilewright.targets.trainium.language.arithmetic import bounded
+from tilewright.targets.trainium.language.caches import cache, lru_cache, wraps
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import (
     REQUIRED,
     Class,
     FieldDefault,
     Record,
+    abstract,
+    marked,
     replaced,
 )
-from tilewright.targets.trainium.language.contents import each_of, item_of, items_of_any
-from tilewright.targets.trainium.language.contexts import context_manager
-from tilewright.targets.trainium.language.iterators import KernelIterator
-from tilewright.targets.trainium.language.python import builtins, number, whole
-from tilewright.targets.trainium.language.values import Builtin, Decorator, DefaultDict, Namespace
+from tilewright.targets.trainium.language.contents import attribute_named, item_of, items_of_any
+from tilewright.targets.trainium.language.contexts import contexts_module
+from tilewright.targets.trainium.language.iteration_tools import itertools_module
+from tilewright.targets.trainium.language.methods import count_items
+from tilewright.targets.trainium.language.python import builtins, whole
+from tilewright.targets.trainium.language.values import (
+    Builtin,
+    Counter,
+    Decorator,
+    DefaultDict,
+    Deque,
+    MemberSet,
+    Namespace,
+)
 
 
 class Partial(Builtin):
@@ -70,6 +73,23 @@ def _reduce(run: Execution, function: Any, values: Any, *start: Any) -> Any:
     return total
 
 
+def _dataclass(
+    run: Execution, cls: Any = None, *, frozen: Any = False, order: Any = False, slots: Any = False,
+    kw_only: Any = False, repr: Any = True, eq: Any = True, init: Any = True,
+) -> Any:  # fmt: skip
+    for name, wanted in (("eq", eq), ("init", init)):
+        if wanted is False:
+            raise not_supported(f"dataclass({name}=False)")
+
+    def change(run: Execution, cls: Any) -> Any:
+        if not isinstance(cls, Class):
+            raise KernelError("unsupported_operand", "dataclass takes a class")
+        cls.becomes_dataclass(frozen=bool(frozen), ordered=bool(order))
+        return cls
+
+    return Builtin("dataclass", change) if cls is None else change(run, cls)
+
+
 def _field(
     run: Execution, *, default: Any = REQUIRED, default_factory: Any = None, init: Any = True,
     repr: Any = True, compare: Any = True,
@@ -92,46 +112,62 @@ def _simple_namespace(run: Execution, **values: Any) -> Record:
     return Record(Class("SimpleNamespace", "plain", {}, {}), dict(values))
 
 
-def _product(run: Execution, *values: Any, repeat: Any = 1) -> list[tuple[Any, ...]]:
-    lists = [items_of_any(value) for value in values] * int(repeat)
-    count = 1
-    for items in lists:
-        count *= len(items)
-    if count > arithmetic.MOST_ITEMS:
-        raise KernelError("too_large", f"itertools.product of {count:,} items")
-    return list(product(*lists))
+def _plain(value: Any, kind: Any) -> Any:
+    """`asdict` or `astuple` of a value, with the objects inside it."""
+    if isinstance(value, Record) and value.cls.kind == "dataclass":
+        parts = {name: _plain(value.values[name], kind) for name in value.cls.fields}
+        return parts if kind is dict else tuple(parts.values())
+    if isinstance(value, (list, tuple)):
+        return type(value)(_plain(item, kind) for item in bounded(value))
+    return value
 
 
-def _repeat(run: Execution, value: Any, times: Any = None) -> KernelIterator:
-    return KernelIterator(run, repeat(value) if times is None else repeat(value, int(times)))
+def _fields(run: Execution, value: Any) -> tuple[Record, ...]:
+    cls = value.cls if isinstance(value, Record) else value
+    if not isinstance(cls, Class) or cls.kind != "dataclass":
+        raise KernelError("unsupported_operand", "fields takes a dataclass")
+    return tuple(_simple_namespace(run, name=name) for name in cls.fields)
 
 
-def _count(run: Execution, start: Any = 0, step: Any = 1) -> KernelIterator:
-    return KernelIterator(run, count(number(start, "count"), number(step, "count")))
+def _copied(value: Any, *, deep: bool) -> Any:
+    """`copy.copy` and `copy.deepcopy`. Tiles and functions are not copied."""
+
+    def inner(item: Any) -> Any:
+        return _copied(item, deep=True) if deep else item
+
+    if isinstance(bounded(value), Record):
+        return Record(value.cls, {name: inner(item) for name, item in value.values.items()})
+    if isinstance(value, Deque):
+        return Deque(map(inner, value), value.most)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(inner, value))
+    if isinstance(value, DefaultDict):
+        new: dict[Any, Any] = DefaultDict(value.make)
+        new.update({key: inner(item) for key, item in value.items()})
+        return new
+    if isinstance(value, dict):
+        return type(value)({key: inner(item) for key, item in value.items()})
+    return MemberSet(value) if isinstance(value, MemberSet) else value
 
 
-def _slice(run: Execution, values: Any, *bounds: Any) -> KernelIterator:
-    return KernelIterator(run, islice(each_of(values), *bounds))
+def _counter(run: Execution, values: Any = (), **counts: Any) -> Counter:
+    found = Counter()
+    count_items(found, 1, values if isinstance(values, dict) else items_of_any(values), **counts)
+    return found
 
 
-def _combinations(run: Execution, values: Any, length: Any) -> KernelIterator:
-    return KernelIterator(run, combinations(items_of_any(values), whole(length, "combinations")))
+def _deque(run: Execution, values: Any = (), maxlen: Any = None) -> Deque:
+    items = items_of_any(values)
+    most = None if maxlen is None else whole(maxlen, "maxlen")
+    return Deque(items if most is None else items[max(0, len(items) - most) :], most)
 
 
-def _longest(run: Execution, *values: Any, fillvalue: Any = None) -> KernelIterator:
-    return KernelIterator(run, zip_longest(*map(each_of, values), fillvalue=fillvalue))
+def _getter(run: Execution, *names: Any, find: Callable[..., Any]) -> Builtin:
+    def get(run: Execution, value: Any) -> Any:
+        found = [find(run, value, name) for name in names]
+        return found[0] if len(found) == 1 else tuple(found)
 
-
-def _itertools() -> dict[str, object]:
-    functions: dict[str, Callable[..., Any]] = {
-        "product": _product, "repeat": _repeat, "count": _count, "islice": _slice,
-        "combinations": _combinations, "zip_longest": _longest,
-        "chain": lambda run, *v: KernelIterator(run, (i for one in v for i in each_of(one))),
-        "cycle": lambda run, v: KernelIterator(run, cycle(items_of_any(v))),
-        "pairwise": lambda run, v: KernelIterator(run, pairwise(each_of(v))),
-        "accumulate": lambda run, v: list(accumulate(items_of_any(v))),
-    }  # fmt: skip
-    return {n: Builtin(f"itertools.{n}", f, masked=False) for n, f in functions.items()}
+    return Builtin("getter", get)
 
 
 def _operator(symbol: str) -> Builtin:
@@ -139,6 +175,12 @@ def _operator(symbol: str) -> Builtin:
         return arithmetic.binary(run, symbol, a, b)
 
     return Builtin(f"operator {symbol}", compute)
+
+
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+}  # fmt: skip
 
 
 def _silent(name: str) -> Builtin:
@@ -161,16 +203,27 @@ def standard_modules() -> dict[str, Namespace]:
     enum = {name: Namespace(name, {}) for name in ("Enum", "IntEnum")}
     functools = {
         "reduce": Builtin("functools.reduce", _reduce), "partial": _PartialMaker(),
-        "wraps": Decorator("functools.wraps"), "lru_cache": Decorator("functools.lru_cache"),
-        "cache": Decorator("functools.cache"),
+        "wraps": wraps(), "lru_cache": lru_cache(), "cache": cache(),
+        "cached_property": marked("cached_property"),
     }  # fmt: skip
     typing: dict[str, object] = {n: Namespace(n, {}) for n in ("NamedTuple", "Protocol", "Generic")}
     typing["TYPE_CHECKING"] = False
+    typing["TypeVar"] = Builtin("TypeVar", lambda run, name, *kinds, **options: Namespace(name, {}))
+    typing["cast"] = Builtin("cast", lambda run, kind, value: value, masked=False)
+    for name in ("final", "overload", "runtime_checkable"):
+        typing[name] = Builtin(name, lambda run, value: value, masked=False)
     members: dict[str, Mapping[str, object]] = {
         "functools": functools,
-        "itertools": _itertools(),
+        "itertools": itertools_module().members,
+        "copy": {
+            "copy": Builtin("copy.copy", lambda run, value: _copied(value, deep=False)),
+            "deepcopy": Builtin("copy.deepcopy", lambda run, value: _copied(value, deep=True)),
+        },
         "dataclasses": {
-            "dataclass": Decorator("dataclass"),
+            "dataclass": Builtin("dataclasses.dataclass", _dataclass),
+            "asdict": Builtin("dataclasses.asdict", lambda run, value: _plain(value, dict)),
+            "astuple": Builtin("dataclasses.astuple", lambda run, value: _plain(value, tuple)),
+            "fields": Builtin("dataclasses.fields", _fields),
             "field": Builtin("dataclasses.field", _field),
             "replace": Builtin(
                 "dataclasses.replace", lambda run, record, **changes: replaced(record, changes)
@@ -182,18 +235,24 @@ def standard_modules() -> dict[str, Namespace]:
             "namedtuple": Builtin("collections.namedtuple", _named_tuple),
             "defaultdict": Builtin("collections.defaultdict", _default_dict),
             "OrderedDict": builtins()["dict"],
+            "Counter": Builtin("collections.Counter", _counter, masked=False),
+            "deque": Builtin("collections.deque", _deque),
         },
         "operator": {
-            "add": _operator("+"), "sub": _operator("-"), "mul": _operator("*"),
-            "floordiv": _operator("//"),
-            "itemgetter": Builtin("operator.itemgetter", lambda run, key: Builtin(
-                "itemgetter", lambda run, items: item_of(items, key))),
+            **{name: _operator(symbol) for name, symbol in _OPERATORS.items()},
+            "neg": Builtin("operator.neg", lambda run, value: arithmetic.unary(run, "-", value)),
+            "itemgetter": Builtin("operator.itemgetter", partial(
+                _getter, find=lambda run, value, key: item_of(value, key))),
+            "attrgetter": Builtin("operator.attrgetter", partial(_getter, find=attribute_named)),
         },
         "typing": typing,
         "logging": _logging(),
         "warnings": {"warn": _silent("warnings.warn")},
         "__future__": {"annotations": True},
-        "contextlib": {"contextmanager": context_manager()},
-        "abc": {"ABC": Namespace("ABC", {})},
+        "contextlib": contexts_module(),
+        "abc": {
+            "ABC": Namespace("ABC", {}), "ABCMeta": Namespace("ABCMeta", {}),
+            "abstractmethod": Builtin("abc.abstractmethod", abstract),
+        },
     }  # fmt: skip
     return {path: Namespace(path, names) for path, names in members.items()}

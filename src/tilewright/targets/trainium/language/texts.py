@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
-from tilewright.targets.trainium.language.contents import text_of
 from tilewright.targets.trainium.language.conversion import converts, expression
+from tilewright.targets.trainium.language.formats import CONVERSIONS, LONGEST_TEXT, formatted
 from tilewright.targets.trainium.language.frames import Expression, Frame
-from tilewright.targets.trainium.language.methods import LONGEST_TEXT
 
 
 @converts(ast.JoinedStr)
 def _text(node: ast.JoinedStr) -> Expression:
-    parts: list[Expression] = []
-    for value in node.values:
-        if isinstance(value, ast.FormattedValue):
-            if value.format_spec is not None and not _is_short(value.format_spec):
-                raise not_supported("this format in an f-string", node.lineno)
-            parts.append(_formatted(value))
-        else:
-            parts.append(expression(value))
-
-    def compute(frame: Frame) -> str:
-        return "".join(part(frame) for part in parts)[:LONGEST_TEXT]
-
-    return compute
-
-
-def _is_short(spec: ast.expr) -> bool:
-    """Whether a format is a literal with a width of at most two digits."""
-    values = spec.values if isinstance(spec, ast.JoinedStr) else []
-    texts = [v.value for v in values if isinstance(v, ast.Constant)]
-    return len(texts) == len(values) and all(
-        isinstance(t, str) and sum(c.isdigit() for c in t) <= 2 for t in texts
-    )
+    parts = [
+        _formatted(value) if isinstance(value, ast.FormattedValue) else expression(value)
+        for value in node.values
+    ]
+    return lambda frame: "".join(part(frame) for part in parts)[:LONGEST_TEXT]
 
 
 def _formatted(node: ast.FormattedValue) -> Expression:
-    value = expression(node.value)
-    spec = ""
-    if isinstance(node.format_spec, ast.JoinedStr):
-        spec = "".join(str(v.value) for v in node.format_spec.values if isinstance(v, ast.Constant))
+    value, line = expression(node.value), node.lineno
+    spec = None if node.format_spec is None else expression(node.format_spec)
+    convert: Callable[[Any], Any] | None = None
+    if node.conversion > 0:
+        convert = CONVERSIONS[chr(node.conversion)]
 
     def compute(frame: Frame) -> str:
         found = value(frame)
-        if type(found) in (int, float) and spec:
-            try:
-                return format(found, spec)
-            except (ValueError, OverflowError) as error:
-                raise KernelError("arithmetic", str(error), node.lineno) from None
-        return text_of(found)
+        wanted = "" if spec is None else spec(frame)
+        frame.run.line = line
+        return formatted(found if convert is None else convert(found), wanted)
 
     return compute

@@ -70,6 +70,8 @@ class Builtin:
         self.name = name
         self._masked = masked
         self.operator = Operator(operator, name) if operator else None
+        self.members: dict[str, Builtin] = {}
+        """Functions that are its attributes."""
         self._function = function
         self._ignored = frozenset(ignored)
         self._accepted: set[tuple[object, ...]] = set()
@@ -175,6 +177,18 @@ class DefaultDict(dict[Any, Any]):
         found = DefaultDict(self.make)
         found.update(self)
         return found
+
+
+class Counter(dict[Any, Any]):
+    """A `collections.Counter`."""
+
+
+class Deque(list[Any]):
+    """A `collections.deque`, which keeps at most `most` items."""
+
+    def __init__(self, items: Iterable[Any] = (), most: int | None = None) -> None:
+        super().__init__(items)
+        self.most = most
 
 
 class MemberSet(MutableSet[Any]):
