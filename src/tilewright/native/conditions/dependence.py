@@ -206,23 +206,13 @@ class Analysis:
 
     def _step(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
         one, effects = known.function.code[at], known.effects[at]
-        name, operands = one.name, one.operands
         if effects.is_nothing:
             return
         found = effects.condition or nan_condition(known.function, at)
         if found is not None and FLAGS in state and at not in known.exempt:
             known.sites[at] = Site(one, found)
-        if name.startswith("j"):
-            self._jump(known, at, state)
-            return
-        if name.startswith("ret"):
-            self._grow(known.results, state & set(_RESULTS))
-            return
-        if name.startswith("call"):
-            self._call(known, at, state, uncertain=uncertain)
-            return
-        if not operands:
-            self._without_operands(name, state, known)
+        if not effects.is_plain:
+            self._step_elsewhere(known, at, state, uncertain=uncertain)
             return
         data = (not effects.is_constant and self._depends(known, at, state)) or uncertain
         if effects.only_compares:
@@ -235,7 +225,7 @@ class Analysis:
         elif data and at not in known.exempt:
             around = self._around
             results = results_of(
-                one, effects, state,
+                one, state,
                 of_conditions=around.only_own_lines and one.line is None,
                 floats_in_memory=around.floats_in_memory,
             )  # fmt: skip
@@ -247,6 +237,18 @@ class Analysis:
         elif effects.may_set_flags and data:
             state.add(FLAGS)
         self._write(known, at, state, data=data)
+
+    def _step_elsewhere(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
+        """Follow values through a jump, a return, a call, or an instruction without operands."""
+        name = known.function.code[at].name
+        if name.startswith("j"):
+            self._jump(known, at, state)
+        elif name.startswith("ret"):
+            self._grow(known.results, state & set(_RESULTS))
+        elif name.startswith("call"):
+            self._call(known, at, state, uncertain=uncertain)
+        else:
+            self._without_operands(name, state, known)
 
     def _adds_data(self, one: Instruction, state: set[str]) -> bool:
         """Whether an instruction adds, or subtracts, two floats that both depend on data."""

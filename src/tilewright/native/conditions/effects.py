@@ -110,6 +110,7 @@ class Effects:
 
     Attributes:
         is_nothing: whether it neither computes anything nor jumps.
+        is_plain: whether it has operands, and is no jump, return or call.
         condition: the condition of flags that it depends on. Conditions that only tell whether a
             number is NaN are left out, because inputs never are.
         condition_for_nan: the condition of flags that tells whether a number is NaN.
@@ -129,6 +130,7 @@ class Effects:
     """
 
     is_nothing: bool
+    is_plain: bool
     condition: str | None
     condition_for_nan: str | None
     is_branch: bool
@@ -146,11 +148,12 @@ class Effects:
 
 def effects_of(one: Instruction) -> Effects:
     """What an instruction reads, writes and does."""
-    return _effects(one.name, one.operands)
+    return effects_of_words(one.name, one.operands)
 
 
 @lru_cache(maxsize=1 << 14)
-def _effects(name: str, operands: tuple[str, ...]) -> Effects:
+def effects_of_words(name: str, operands: tuple[str, ...]) -> Effects:
+    """What an instruction with this mnemonic and these operands reads, writes and does."""
     found = _JUMP.match(name) or _SET.match(name) or _MOVE.match(name)
     is_nan = bool(found and found[1] in _ONLY_NAN)
     carry = "b" if _CARRY.match(name) else None
@@ -178,6 +181,7 @@ def _effects(name: str, operands: tuple[str, ...]) -> Effects:
     sets_flags, keeps_flags = bool(_SETS_FLAGS.match(name)), bool(_KEEPS_FLAGS.match(name))
     return Effects(
         is_nothing=is_nothing,
+        is_plain=bool(operands) and not name.startswith(("j", "ret", "call")),
         condition=found[1] if found and not is_nan else carry,
         condition_for_nan=found[1] if found and is_nan else None,
         is_branch=bool(_JUMP.match(name)),

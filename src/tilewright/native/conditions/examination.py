@@ -109,17 +109,19 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         if evaluation.toolchain.threads == 1 or not _RUNS_OPENMP.search(text):
             find = lru_cache(maxsize=1)(partial(computed_without, found.listing))
             sequences = sequences_of(found.listing)
-        floats = _alike_floats(evaluation, found.listing, sequences)
-        if isinstance(floats, Failed):
-            return Examined(failed=floats)
-        sites = (*found.sites, *(one for one in sequences if not one.is_float), *floats)
+        keeps = find is not None and found.listing.keeps_variables
+        others = (*found.sites, *(one for one in sequences if not one.is_float))
+        floats = [one for one in sequences if one.is_float]
+        alike = _alike_floats(evaluation, found.listing, () if keeps else others, floats)
+        if isinstance(alike, Examined):
+            return alike
+        sites = (*others, *alike)
         if all(site.is_load for site in sites):
             return Examined()
         recorder = Recorder.of(len(sites))
         binary = _recording(evaluation, found.listing, sites, recorder)
         if isinstance(binary, Failed):
             return Examined(failed=binary)
-        keeps = find is not None and found.listing.keeps_variables
         return _called(evaluation, binary, sites, recorder, find, keeps=keeps)
     except TooLargeError as error:
         return Examined(failed=unexamined(str(error)))
@@ -135,37 +137,48 @@ def _recording(
 
 
 def _alike_floats(
-    evaluation: NativeEvaluation, listing: Listing, sequences: Sequence[Site]
-) -> list[Site] | Failed:
-    """The instructions that compute or read floating-point numbers, and had the same sequence of
-    them in two calls on inputs of different distributions; none if none of them computes any.
+    evaluation: NativeEvaluation, listing: Listing, others: Sequence[Site], floats: Sequence[Site]
+) -> list[Site] | Examined:
+    """Those of `floats`, the instructions that compute or read floating-point numbers, that had the
+    same sequence of them in two calls on inputs of different distributions; none if none of them
+    computes any.
 
     They are found in a process of their own, because nearly all instructions of a kernel compute
-    floating-point numbers, and recording them all in every call takes too long.
+    floating-point numbers, and recording them all in every call takes too long. The `others` are
+    recorded as well: most kernels are found to have nothing untested after these two calls.
     """
-    floats = [site for site in sequences if site.is_float]
     if all(site.is_load for site in floats):
         return []
-    recorder = Recorder.of(len(floats))
-    binary = _recording(evaluation, listing, floats, recorder)
+    others = [site for site in others if not site.is_load]
+    sites = [*others, *floats]
+    recorder = Recorder.of(len(sites))
+    binary = _recording(evaluation, listing, sites, recorder)
     if isinstance(binary, Failed):
-        return binary
+        return Examined(failed=binary)
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     cases = evaluation.cases.compared(evaluation.settings.checks)
-    seen = []
+    seen: list[list[int]] = []
+    room = np.zeros(records.shape, np.uint8)
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
         for number in (cases[0], cases[-1]):
-            room = np.zeros(records.shape, np.uint8)
             process.arrays.place({**evaluation.cases[number].initial, _RECORDS: room})
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
             if failed is not None:
-                return failed
-            seen.append(recorder.hashes(process.arrays.outputs_now()[_RECORDS]))
-    alike = [
-        site for site, one, other in zip(floats, *seen, strict=True) if is_same_in_all((one, other))
-    ]
-    return [] if all(site.is_load for site in alike) else alike
+                return Examined(failed=failed)
+            written = process.arrays.outputs_now()[_RECORDS]
+            seen.append(recorder.hashes(written))
+            room = np.frombuffer(recorder.without_hashes(written, sites), np.uint8)
+    count = len(others)
+    sequences = list(zip(*seen, strict=True))
+    of_floats = zip(floats, sequences[count:], strict=True)
+    alike = [site for site, one in of_floats if is_same_in_all(one)]
+    if not all(site.is_load for site in alike):
+        return alike
+    results = recorder.results(written)
+    if others and results and _is_settled(others, results[:count], sequences[:count]):
+        return Examined(calls=len(seen))
+    return []
 
 
 def _called(

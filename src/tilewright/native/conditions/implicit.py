@@ -5,6 +5,7 @@ although its last operand is another one.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _READS = (
     (re.compile(r"mulx[lq]?"), ("d",)),
@@ -24,6 +25,7 @@ def implicit_reads(name: str) -> tuple[str, ...]:
     return next((found for form, found in _READS if form.fullmatch(name)), ())
 
 
+@lru_cache(maxsize=1 << 14)
 def other_targets(name: str, operands: tuple[str, ...]) -> tuple[str, ...]:
     """The registers that an instruction writes besides its last operand, as operands."""
     if name.startswith("mulx"):

@@ -58,7 +58,7 @@ _OF_FLOATS = _flags_where(lambda f: f in (0, _C, _Z, _C | _P | _Z))
 
 def implied(function: Function, blocks: Sequence[Block]) -> frozenset[int]:
     """The positions of conditions whose result is known from the conditions before them."""
-    if any(one.name.startswith("j") and one.operands[0].startswith("*") for one in function.code):
+    if function.jumps_anywhere:
         return frozenset()
     possible = [0] * len(blocks)
     possible[0] = _ALL

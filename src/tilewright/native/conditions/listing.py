@@ -37,6 +37,17 @@ class Function:
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     _jumps: dict[int, list[int]] | None = None
+    _jumps_anywhere: bool | None = None
+
+    @property
+    def jumps_anywhere(self) -> bool:
+        """Whether an instruction jumps to an address that is not a label."""
+        if self._jumps_anywhere is None:
+            self._jumps_anywhere = any(
+                one.name.startswith("j") and (not one.operands or one.operands[0].startswith("*"))
+                for one in self.code
+            )
+        return self._jumps_anywhere
 
     def before(self, at: int) -> list[int]:
         """The positions of the instructions after which the one at a position may be next."""

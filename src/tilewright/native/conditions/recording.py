@@ -80,7 +80,9 @@ class Recorder:
         its `arguments`, the array of the records.
         """
         lines = [
-            line if line.lstrip().startswith(_TEXTS) else _KERNEL.sub(f"{self.name}_kernel", line)
+            _KERNEL.sub(f"{self.name}_kernel", line)
+            if "kernel" in line and not line.lstrip().startswith(_TEXTS)
+            else line
             for line in self._recording(listing, sites)
         ]
         return "\n".join([*lines, *self._caller(arguments)]) + "\n"

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
-from tilewright.native.conditions.effects import Effects, in_memory, registers
+from tilewright.native.conditions.effects import effects_of_words, in_memory, registers
 from tilewright.native.conditions.implicit import other_targets
 from tilewright.native.conditions.listing import Instruction
 from tilewright.native.conditions.stack_cells import width_of
@@ -58,7 +59,6 @@ _SCALARS = {"ss": 4, "sd": 8, "s": 4, "l": 8, "t": 8}
 
 def results_of(
     one: Instruction,
-    effects: Effects,
     state: Collection[str],
     *,
     of_conditions: bool = False,
@@ -72,33 +72,51 @@ def results_of(
     `of_conditions`. Vector registers may contain floats, which are not recorded there, but in
     general registers and, with `floats_in_memory`, in memory.
     """
+    found, is_selection = _results_of(
+        one.name, one.operands, of_conditions=of_conditions, floats_in_memory=floats_in_memory
+    )
+    if is_selection and not _selects_by_data(one, state):
+        return found[:-1]
+    return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _results_of(
+    name: str, operands: tuple[str, ...], *, of_conditions: bool, floats_in_memory: bool
+) -> tuple[list[tuple[str, int]], bool]:
+    """The results of an instruction, and whether the last one counts only if the instruction
+    selects by a mask that depends on data.
+    """
+    effects = effects_of_words(name, operands)
     is_condition = effects.condition or effects.condition_for_nan
-    if effects.only_compares or (is_condition and not of_conditions) or not one.operands:
-        return []
-    target = one.operands[-1].partition("{")[0]
-    was_vector = not _is_vector(target) and any(map(_is_vector, one.operands[:-1]))
-    if _MOVES.match(one.name) and not was_vector:
-        return []
-    if _MOVES_FLOAT.match(one.name) and not floats_in_memory:
-        return []
+    if effects.only_compares or (is_condition and not of_conditions) or not operands:
+        return [], False
+    target = operands[-1].partition("{")[0]
+    was_vector = not _is_vector(target) and any(map(_is_vector, operands[:-1]))
+    if _MOVES.match(name) and not was_vector:
+        return [], False
+    if _MOVES_FLOAT.match(name) and not floats_in_memory:
+        return [], False
     if len(effects.reads) + len(effects.loads) < 2 and (
-        _KEEPS_DIFFERENCES.match(one.name)
-        or (_ADDS.match(one.name) and one.operands[0].startswith("$"))
+        _KEEPS_DIFFERENCES.match(name) or (_ADDS.match(name) and operands[0].startswith("$"))
     ):
-        return []
+        return [], False
     if effects.in_a_and_d:
-        wide = one.name.endswith("q")
-        return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)]
-    others = [(name, _width_of(name)) for name in other_targets(one.name, one.operands)]
+        wide = name.endswith("q")
+        return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)], False
+    others = [(other, _width_of(other)) for other in other_targets(name, operands)]
     if in_memory(target):
-        width = width_of(one.name, one.operands)
+        width = width_of(name, operands)
         if width in (1, 2, 4, 8):
-            return [(target, width)] if "%fs:" not in target else []
-        target = one.operands[-2] if was_vector else ""
+            return [(target, width)] if "%fs:" not in target else [], False
+        target = operands[-2] if was_vector else ""
     width = _width_of(target)
     is_of_bits = target.startswith("%k") or (_is_vector(target) and not was_vector)
-    is_recorded = width and (not is_of_bits or _is_of_masks(one, state))
-    return [*others, (target, width)] if is_recorded else others
+    is_selection = bool(is_of_bits and _SELECTS.fullmatch(name))
+    is_recorded = width and (not is_of_bits or is_selection or _is_of_masks(name, operands))
+    if not is_recorded:
+        return others, False
+    return [*others, (target, width)], is_selection
 
 
 def floats_of(one: Instruction) -> list[tuple[str, int]]:
@@ -112,10 +130,15 @@ def floats_of(one: Instruction) -> list[tuple[str, int]]:
     stored = _STORES_OF_X87.fullmatch(one.name)
     if stored and in_memory(target) and "%fs:" not in target:
         return [(target, _SCALARS[stored[1]])]
-    found = _OF_FLOATS.fullmatch(one.name)
+    found = _of_floats(one.name)
     if found is None or not _is_vector(target):
         return []
     return [(target, _SCALARS.get(found[1]) or _width_of(target))]
+
+
+@lru_cache(maxsize=1 << 10)
+def _of_floats(name: str) -> re.Match[str] | None:
+    return _OF_FLOATS.fullmatch(name)
 
 
 def read_as_float(one: Instruction, operand: str) -> tuple[str, int] | None:
@@ -129,6 +152,7 @@ def read_as_float(one: Instruction, operand: str) -> tuple[str, int] | None:
     return (target, width) if width and is_moved and _is_vector(target) else None
 
 
+@lru_cache(maxsize=1 << 14)
 def _width_of(register: str) -> int:
     """The size of a register in bytes, 0 if an operand is none that can be recorded."""
     return next((size for form, size in _WIDTHS if form.fullmatch(register)), 0)
@@ -138,18 +162,21 @@ def _is_vector(operand: str) -> bool:
     return operand.startswith("%") and "mm" in operand
 
 
-def _is_of_masks(one: Instruction, state: Collection[str]) -> bool:
+def _is_of_masks(name: str, operands: tuple[str, ...]) -> bool:
     """Whether an instruction computes a vector of bits that may stand for a special case."""
-    first, *others = one.operands
-    if _COMPARES.fullmatch(one.name):
+    first, *others = operands
+    if _COMPARES.fullmatch(name):
         return bool(_OF_EQUALITY.fullmatch(first)) and others[0] != others[1]
-    if _TESTS_EQUALITY.fullmatch(one.name):
+    if _TESTS_EQUALITY.fullmatch(name):
         return first != others[0]
-    if _SELECTS.fullmatch(one.name):
-        sources = [operand for operand in one.operands if not operand.startswith("$")]
-        sources = sources[:-1] if len(sources) > _TWO else sources
-        return all(set(registers(operand)) & set(state) for operand in sources)
-    return bool(_OF_VECTORS.fullmatch(one.name))
+    return bool(_OF_VECTORS.fullmatch(name))
+
+
+def _selects_by_data(one: Instruction, state: Collection[str]) -> bool:
+    """Whether all that an instruction selects by, and selects from, depends on data."""
+    sources = [operand for operand in one.operands if not operand.startswith("$")]
+    sources = sources[:-1] if len(sources) > _TWO else sources
+    return all(set(registers(operand)) & set(state) for operand in sources)
 
 
 def read_as_whole_number(one: Instruction, operand: str) -> int | None:

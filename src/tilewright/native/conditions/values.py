@@ -94,7 +94,7 @@ def _keeps_float(function: Function, at: int) -> bool:
     found by the condition. Results of comparisons are no floats, because their bits are a mask.
     """
     one = function.code[at]
-    if any(other.name.startswith("j") and _is_unknown(other) for other in function.code):
+    if function.jumps_anywhere:
         return False
     width = "l" if one.name.endswith("d") else "q"
     open_ = [(at, registers(one.operands[0])[0])]
@@ -138,11 +138,6 @@ def _source(one: Instruction, name: str, width: str) -> str | None:
         return ""
     moves = one.name == f"mov{width}" or one.name.endswith("mov" + ("d" if width == "l" else "q"))
     return registers(source)[0] if moves and source.startswith("%") else None
-
-
-def _is_unknown(jump: Instruction) -> bool:
-    """Whether a jump goes to an address that is not a label."""
-    return not jump.operands or jump.operands[0].startswith("*")
 
 
 def _holds_constants(function: Function, place: str) -> bool:
