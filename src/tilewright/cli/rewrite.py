@@ -146,9 +146,9 @@ def _print(found: Rewrites, with_left: bool) -> None:
         return
     console.print()
     for place in found.left_alone:
-        print_sentences(console, f"left alone: {place}")
+        print_sentences(console, f"not rewritten: {place}")
     if not found.left_alone:
-        console.print("The rewriter understands the whole kernel.")
+        console.print("The rewriter can analyse the whole kernel.")
 
 
 def _opened(workload: str, target: str | None) -> OpenTask:

@@ -244,7 +244,7 @@ void kernel(const float V[{states}][{states}], const float Z[{states}][{inputs}]
         ("compute_preloaded", "compute_accumulated", "transpose", "earlier one"),
         ("", "", "own-rows t", "copies nothing"),
         ("", "", "forward t", "the core writes"),
-        ("", "", "early-loads e", "not modelled"),
+        ("", "", "early-loads e", "unrecognised"),
     ],
 )
 def test_what_does_not_fit_is_refused(

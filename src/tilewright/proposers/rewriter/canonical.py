@@ -32,7 +32,7 @@ def canonical_text(source: str, machine: Machine, form: Callable[[str], str]) ->
     modelled.
 
     `form` is the normal form of C. It is used for source that cannot be lifted, and for text around
-    the kernel or code that is not modelled.
+    the kernel or unrecognised code.
     """
     try:
         kernel = simplify(lift(source, machine))

@@ -103,7 +103,7 @@ class Guard:
 class Opaque:
     """Code that the IR does not model and that is kept as written. Nothing is moved across it.
 
-    `names` are the identifiers in it, `reason` says why it is not modelled, and `line` is its line
+    `names` are the identifiers in it, `reason` says why it is not recognised, and `line` is its line
     in the source.
     """
 

@@ -269,7 +269,7 @@ class RewriterProposer:
         return found
 
     def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """The code that is not modelled; the whole kernel if it cannot be read."""
+        """The unrecognised code; the whole kernel if it cannot be read."""
         try:
             return left_alone(source, Machine.of(target))
         except InputError as error:

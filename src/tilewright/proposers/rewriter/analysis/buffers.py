@@ -164,14 +164,14 @@ def accesses(body: Body, machine: Machine) -> Iterator[Access]:
 
 
 def check_all_commands_known(kernel: Kernel, machine: Machine) -> None:
-    """Raise `NotApplicable` if code that is not modelled may issue commands itself.
+    """Raise `NotApplicable` if unrecognised code may issue commands itself.
 
     This is possible if it names a command or an address, or a function or macro of the file that
     does. The rows and settings on which such code depends are not known, so they must not change.
     """
     for stmt, _ in walk_paths(kernel.body):
         if isinstance(stmt, Opaque) and stmt.names & issuing(kernel.before + kernel.after, machine):
-            raise NotApplicable(f"the code on line {stmt.line} is not modelled: {stmt.reason}")
+            raise NotApplicable(f"the code on line {stmt.line} is not recognised: {stmt.reason}")
 
 
 def _extent(

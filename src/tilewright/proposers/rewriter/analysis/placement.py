@@ -38,7 +38,7 @@ def placed(kernel: Kernel, machine: Machine) -> Kernel:
     """Give a place to every buffer that does not have one: in different banks, or otherwise by
     first fit.
 
-    `NotApplicable` if the buffers do not fit, or if code that is not modelled may use their rows.
+    `NotApplicable` if the buffers do not fit, or if unrecognised code may use their rows.
     """
     check_all_commands_known(kernel, machine)
     for space in machine.spaces.values():

@@ -72,7 +72,7 @@ class Cost:
 
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:
-    """The cost of a kernel. Code that is not modelled is not counted."""
+    """The cost of a kernel. Unrecognised code is not counted."""
     return _estimate(kernel.body, kernel.words, machine)
 
 

@@ -38,7 +38,7 @@ def applicable(kernel: Kernel, machine: Machine) -> Iterator[Applicable]:
 
 
 def left_alone(source: str, machine: Machine) -> list[LeftAlone]:
-    """The code of a kernel that is not modelled, in the order of the text; all of it if it has no
+    """The unrecognised code of a kernel, in the order of the text; all of it if it has no
     commands."""
     kernel = understood(source, machine)
     found = [

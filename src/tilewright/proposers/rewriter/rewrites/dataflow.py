@@ -45,7 +45,7 @@ def sum_in_memory(kernel: Kernel, machine: Machine) -> Kernel:
     """
     setting = _setting(kernel, machine)
     if has_opaque(kernel.body):
-        raise NotApplicable("code that is not modelled may use the array")
+        raise NotApplicable("unrecognised code may use the array")
     sums = _Sums(machine)
     sums.scan(kernel.body)
     if not sums.changed:

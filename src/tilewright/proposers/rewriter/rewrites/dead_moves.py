@@ -26,7 +26,7 @@ def remove_dead_moves(kernel: Kernel, machine: Machine) -> Kernel:
     if all code is modelled.
     """
     if has_opaque(kernel.body):
-        raise NotApplicable("code that is not modelled may use what is loaded")
+        raise NotApplicable("unrecognised code may use what is loaded")
     found = list(accesses(kernel.body, machine))
     used = [(a.local.space, r) for a in found if (r := reads(a, kernel, machine)) is not None]
     dead = {

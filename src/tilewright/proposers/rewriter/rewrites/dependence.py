@@ -37,7 +37,7 @@ class SettingsInside(NotApplicable):
 def check_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     """Raise `NotApplicable` unless each iteration of a loop writes a buffer before it reads it."""
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     if any(loop not in a.above for a in buffer.accesses):
         raise NotApplicable(f"{buffer.name} is also used outside loop {loop.var}")
     if uses_older(kernel, buffer.accesses, loop, machine):
@@ -90,7 +90,7 @@ def _check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
         if shares_rows(kernel, touched, loop, machine):
             check_private(kernel, buffer, loop, machine)
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     check_stores(kernel, machine, loop)
 
 

@@ -40,7 +40,7 @@ def spare_fences(kernel: Kernel, machine: Machine) -> Kernel:
     After:  `store(u); load(v); store(w); fence(); load(w);`
 
     A fence is kept in four cases: a load or the core might otherwise access data before a store has
-    written them; data might be overwritten before a load has read them; code that is not modelled
+    written them; data might be overwritten before a load has read them; unrecognised code
     follows; the kernel ends. In kernels that are too long to follow, or whose sizes vary, fences
     are removed only if no load reads data that any store writes (`remove_fences`).
     """

@@ -26,7 +26,7 @@ def hoist_configuration(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     Legal if every setting with the same kind and id in the kernel has the same operands.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     check_all_commands_known(kernel, machine)
     settings = [c for c in commands(kernel.body) if machine.unit(c.name) == "config"]
     before = _certain_before(kernel, loop)

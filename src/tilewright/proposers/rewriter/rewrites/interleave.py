@@ -43,7 +43,7 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     this iteration does not use, and for stores of rows that it does not write.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     refusal: NotApplicable | None = None
     for stmt in loop.body:
         burst = _burst(stmt, machine)

@@ -105,7 +105,7 @@ def depends_on(kernel: Kernel, machine: Machine, buffer_name: str, loop: Loop) -
 def _check(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
     inside = set(commands(loop.body))
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     if not buffer.writers or not buffer.readers:
         raise NotApplicable(f"{buffer.name} is not both written and read")
     if any(a.command not in inside for a in buffer.accesses):

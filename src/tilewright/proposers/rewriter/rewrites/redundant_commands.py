@@ -31,7 +31,7 @@ def remove_fences(kernel: Kernel, machine: Machine) -> Kernel:
     the kernel ends with the same command. Then nothing in between reads stored data.
     """
     if has_opaque(kernel.body):
-        raise NotApplicable("code that is not modelled may read what was stored")
+        raise NotApplicable("unrecognised code may read what was stored")
     stored = list(array_regions(kernel, machine, "dram_write"))
     for array, fetched in array_regions(kernel, machine, "dram_read"):
         for other, store in stored:
@@ -65,7 +65,7 @@ def remove_settings(kernel: Kernel, machine: Machine) -> Kernel:
     this one.
     """
     if has_opaque(kernel.body):
-        raise NotApplicable("code that is not modelled may change settings")
+        raise NotApplicable("unrecognised code may change settings")
     gone: set[Command] = set()
     settings = [
         (s, above)

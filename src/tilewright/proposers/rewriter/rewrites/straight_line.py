@@ -96,7 +96,7 @@ def block_of(kernel: Kernel, machine: Machine, loop: Loop) -> Block:
     if number >= len(after) or after[number].var != flat.var:
         raise NotApplicable(f"loop {flat.var} has only one iteration")
     if not all(isinstance(s, Command) or is_core_loop(s) for s in after[number].body):
-        raise NotApplicable(f"loop {flat.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {flat.var} contains unrecognised code")
     if any(True for _ in _transposed(free, machine)):
         raise NotApplicable("operands are transposed")
     return Block(free, machine, after[number])

@@ -35,7 +35,7 @@ def split(kernel: Kernel, machine: Machine, loop: Loop, factor: int) -> Kernel:
     Always legal, because the order of the iterations does not change.
     """
     if has_opaque(loop.body):
-        raise NotApplicable(f"loop {loop.var} contains code that is not modelled")
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     if factor < 2 or trips(loop, env_of(_above(kernel, loop)))[1] <= factor:
         raise NotApplicable(f"loop {loop.var} cannot be divided into groups of {factor} iterations")
     name, span = fresh_name(kernel, loop.var), loop.step * factor
@@ -115,7 +115,7 @@ def _check_order(kernel: Kernel, machine: Machine, first: Loop, second: Loop) ->
                 beyond=(first, second),
             )
         ):
-            raise NotApplicable(f"loop {second.var} touches rows of later iterations")
+            raise NotApplicable(f"loop {second.var} accesses rows of later iterations")
     for here, there in (("dram_write", "dram_read"), ("dram_read", "dram_write")):
         for (array, a_region), (other, b_region) in product(
             array_regions(kernel, machine, here, only=mine),
@@ -126,7 +126,7 @@ def _check_order(kernel: Kernel, machine: Machine, first: Loop, second: Loop) ->
                 or b_region is None
                 or meet(a_region, b_region, around, beyond=(first, second))
             ):
-                raise NotApplicable(f"both loops touch elements of {array}")
+                raise NotApplicable(f"both loops access elements of {array}")
 
 
 def _above(kernel: Kernel, loop: Loop) -> Body:
