@@ -90,7 +90,7 @@ def test_rows_and_settings_stay_where_text_may_use_them(machine: Machine, odd: s
     kernel = simplify(lift(source(odd), machine))
     assert any(isinstance(s, Opaque) for s in walk(kernel.body))
     for text in ("resident B i before", "banks", "double-buffer A k 2", "overwrite C"):
-        with pytest.raises(NotApplicable, match="not recognised|unrecognised"):
+        with pytest.raises(NotApplicable, match="recognised"):
             Step.parse(text).apply(kernel, machine)
     kept = [s.step.technique for s in applicable(kernel, machine)]
     assert "unroll" in kept
@@ -116,7 +116,7 @@ def test_functions_of_the_core_are_known_by_what_they_call(
     if free:
         assert "halve(C);" in emit(Step.parse("resident B i before").apply(kernel, machine))
     else:
-        with pytest.raises(NotApplicable, match="not recognised|unrecognised"):
+        with pytest.raises(NotApplicable, match="recognised"):
             Step.parse("resident B i before").apply(kernel, machine)
 
 

@@ -101,10 +101,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opaque:
-    """Code that the IR does not model and that is kept as written. Nothing is moved across it.
+    """Unrecognised code, which is kept as written. Nothing is moved across it.
 
-    `names` are the identifiers in it, `reason` says why it is not recognised, and `line` is its line
-    in the source.
+    `names` are the identifiers in it, `reason` says why it is not recognised, and `line` is its
+    line in the source.
     """
 
     text: str
