@@ -1,5 +1,5 @@
-// The starting kernel: correct, but slow. Replace it with your own; keep its name
-// and its parameters, in the order of workload.toml.
+// The starting kernel: correct, but slow. Replace it with your own kernel
+// of the same name, with the parameters in the order of workload.toml.
 #include "tiles.h"
 
 /* tile 0: sums, tile 1: rows of A, tile 2: packed rows of B */

@@ -1,5 +1,5 @@
-// The starting kernel: correct, but slow. Replace it with your own; keep its name
-// and its parameters, in the order of workload.toml.
+// The starting kernel: correct, but slow. Replace it with your own kernel
+// of the same name, with the parameters in the order of workload.toml.
 void kernel(const float A[128][128], const float B[128][128], float C[128][128]) {
   config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
   config_st(512);

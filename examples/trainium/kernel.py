@@ -1,7 +1,7 @@
 """A product of bfloat16 matrices for AWS Trainium."""
 
-# The starting kernel: correct, but slow. Replace it with your own; keep its name
-# and its parameters, in the order of workload.toml.
+# The starting kernel: correct, but slow. Replace it with your own kernel
+# of the same name, with the parameters in the order of workload.toml.
 import nki
 import nki.isa as nisa
 import nki.language as nl

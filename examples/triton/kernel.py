@@ -21,5 +21,5 @@ def normalised(x, scale, shift, y, columns, BLOCK: tl.constexpr):
 
 
 def kernel(x, scale, shift, y, rows=96, columns=384):
-    """All rows of y. tilewright checks and times the kernel at the sizes that are the defaults."""
+    """All rows of y. tilewright checks and times the kernel at the default sizes."""
     normalised[(rows,)](x, scale, shift, y, columns, BLOCK=triton.next_power_of_2(columns))

@@ -86,7 +86,7 @@ def from_function(
         example.reduction,
         () if exact else _tolerance(outputs, example.size),
         {} if exact else example.inputs,
-        operations_note="one for each element of the output: correct this number",
+        operations_note="a guess (the number of elements of the outputs): replace it",
     )
     words = {
         "parameters": parameters_in_c(arguments),

@@ -44,11 +44,12 @@ def from_template(
         template.reduction,
         template.tolerance,
         {a.name: template.inputs for a in workload.arguments if a.is_given and template.inputs},
-        "of this matrix product: rows * columns * products of each sum",
+        "of this matrix product: rows * columns * terms of each sum",
     )
     head = (
-        f"{language.comment} The starting kernel: correct, but slow. Replace it with your own; "
-        f"keep its name\n{language.comment} and its parameters, in the order of workload.toml.\n"
+        f"{language.comment} The starting kernel: correct, but slow. Replace it with your own "
+        f"kernel\n{language.comment} of the same name, with the parameters in the order of "
+        "workload.toml.\n"
     )
     return {
         "workload.toml": workload_toml(description, workload.arguments),
@@ -79,8 +80,8 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
         "# Multiply-adds that one call must perform. The utilisation is computed from this number.",
         f"operations = {d.operations}{note}",
         "",
-        "# Approximate number of products that each output sums (64 if the field is left out).",
-        "# tilewright scales the inputs by it, so that the outputs spread over their range.",
+        "# Approximate number of terms in the sum of each output (64 by default).",
+        "# tilewright scales the inputs accordingly, so that the outputs spread over their range.",
         f"reduction = {d.reduction}",
         "",
         "# Arrays in the order of the kernel's parameters, row-major.",

@@ -105,8 +105,8 @@ _FIELDS = _table(
     ),
     reduction=(
         _POSITIVE,
-        "Number of products that each output sums; 64 unless given. tilewright scales the inputs "
-        "by this number, so that the outputs spread over their range.",
+        "Number of terms in the sum of each output; 64 by default. tilewright scales the inputs "
+        "accordingly, so that the outputs spread over their range.",
     ),
     tolerance=(_TOLERANCE, _TOLERANCE["description"]),
     constants=(

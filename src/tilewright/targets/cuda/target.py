@@ -126,9 +126,9 @@ class CudaTarget:
         """The sentence about sizes at the beginning of a starting kernel."""
         reduced = self.reduced(shape).sizes
         if reduced == shape.sizes:
-            return "Timed and checked at the sizes that are the defaults."
+            return "Checked and timed at the default sizes."
         checked = ", ".join(f"{name} = {n}" for name, n in reduced.items())
-        return f"Timed at the sizes that are the defaults; checked at {checked} as well."
+        return f"Timed at the default sizes; checked at {checked} as well."
 
     def open_folder(self, folder: Path, settings: Mapping[str, object]) -> CudaTask:
         """A user's kernel folder, which is run at its own shapes. Its launcher takes only
