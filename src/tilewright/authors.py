@@ -23,6 +23,7 @@ from tilewright.core.tasks import OpenTask
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.models import Models
+from tilewright.proposers.first_schedules import FirstSchedules, Rewriter
 from tilewright.proposers.mixed import Member, MixedProposer
 from tilewright.proposers.parameters import ParametersFirst
 from tilewright.proposers.template_proposer import TemplateProposer
@@ -86,11 +87,15 @@ class Authors:
         proposer = author.proposer
         if "structure" in self._settings.without:
             proposer = TemplateProposer(proposer.name)
-        notation = self._opened.target.brief().language.templates
-        first = ParametersFirst(
-            proposer, GuidedParameters(), self._opened.template, notation, factors
-        )
-        return author._replace(proposer=first, templates=offered)
+        brief = self._opened.target.brief()
+        notation = brief.language.templates
+        search = GuidedParameters()
+        first = ParametersFirst(proposer, search, self._opened.template, notation, factors)
+        whole: Proposer = first
+        searched = factors is not None and self._opened.template is None
+        if searched and isinstance(proposer, Rewriter) and proposer.offers_factors(brief):
+            whole = FirstSchedules(proposer, first, search)
+        return author._replace(proposer=whole, templates=offered)
 
     def _factors(self) -> OffersFactors | None:
         """The proposer that gives the numbers in the steps of kernels, unless this search is

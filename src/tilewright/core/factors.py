@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from tilewright.core.records import Plan
 from tilewright.core.templates import Parameter, Point, TriedPoint
 
+TOTAL = "total"
+"""The part of `Plan.estimated` that is the latency of the whole kernel."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepFactors:
@@ -38,3 +41,41 @@ class StepFactors:
     def estimates(self) -> tuple[float, ...]:
         """The static estimate of the latency at each of the points."""
         return tuple(self.estimated.values())
+
+    def counts(self) -> None:
+        """Always None, because the numbers in the steps are close to those of the kernel."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlannedSchedules:
+    """Plans of different schedules for one kernel, of which a few are chosen by their estimates.
+
+    A point is the position of a plan. All plans have an estimate (`Plan.estimated`).
+    """
+
+    plans: tuple[Plan, ...]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The position is the only parameter."""
+        return (Parameter("schedule", tuple(range(len(self.plans)))),)
+
+    def points(self) -> tuple[Point, ...]:
+        """The positions of all plans."""
+        return tuple((position,) for position in range(len(self.plans)))
+
+    def estimates(self) -> tuple[float, ...]:
+        """The estimate of the latency of each plan's kernel."""
+        return tuple(plan.estimated[TOTAL] for plan in self.plans)
+
+    def counts(self) -> tuple[tuple[float, ...], ...]:
+        """The share of the time for which each unit is busy, in the order of their names, of the
+        kernel of each plan.
+        """
+        return tuple(
+            tuple(
+                plan.estimated[u] / plan.estimated[TOTAL]
+                for u in sorted({*plan.estimated} - {TOTAL})
+            )
+            for plan in self.plans
+        )

@@ -103,6 +103,12 @@ class ParameterSpace(Hashable, Protocol):
         """
         ...
 
+    def counts(self) -> tuple[tuple[float, ...], ...] | None:
+        """For each point, the numbers that explain errors of its estimate, such as the share of the
+        time for which each unit is busy; None if the values of the parameters explain them.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class KernelTemplate:
@@ -159,6 +165,9 @@ class KernelTemplate:
 
     def estimates(self) -> None:
         """Always None, because the text of a template gives no estimates."""
+
+    def counts(self) -> None:
+        """Always None, because the text of a template gives no counts."""
 
     @property
     def first(self) -> dict[str, int]:

@@ -42,18 +42,19 @@ class MixedProposer:
         """Each member's share of `count` plans. The plans of members that compute themselves come
         first.
         """
-        return list(self.each_plan(brief, parent, history, count, seed))
+        plans = self.each_plan(brief, parent, history, count, seed)
+        return [plan for plan in plans if plan is not None]
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
-    ) -> Iterator[Plan]:
+    ) -> Iterator[Plan | None]:
         """The plans of `plan`. Members that wait for other programs have begun when this method
         returns.
         """
         slots = plan_slots(brief.iteration, brief.rank, count)
         dealt = [self._shares[slot % len(self._shares)] for slot in slots]
         computed: list[Iterator[Plan]] = []
-        awaited: list[Iterator[Plan]] = []
+        awaited: list[Iterator[Plan | None]] = []
         for member in self._members:
             share = dealt.count(member)
             if not share:

@@ -161,11 +161,12 @@ class ParametersFirst:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
         """What `each_plan` gives."""
-        return list(self.each_plan(brief, parent, history, count, seed))
+        plans = self.each_plan(brief, parent, history, count, seed)
+        return [plan for plan in plans if plan is not None]
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
-    ) -> Iterator[Plan]:
+    ) -> Iterator[Plan | None]:
         """If the parent is the fastest instance of a template whose search is not complete, plans
         of further instances. If the parent is a new best kernel whose steps have numbers, plans of
         instances of this kernel. Otherwise, the plans of the other proposers.

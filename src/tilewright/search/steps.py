@@ -83,6 +83,13 @@ class Children:
 Message: TypeAlias = Planned | ProposalFailed | Children
 
 
+class _End:
+    """What follows the last plan."""
+
+
+_END = _End()
+
+
 class Steps:
     """Calls a proposer. If a step raises an exception, only this step is lost.
 
@@ -140,7 +147,7 @@ class Steps:
         while True:
             try:
                 with self._limit():
-                    plan = next(plans, None)
+                    plan = next(plans, _END)
             except TilewrightError:
                 raise
             except StepTooLongError as error:
@@ -149,11 +156,12 @@ class Steps:
             except Exception:
                 yield _failed(brief, parent)
                 return
-            if plan is None:
+            if isinstance(plan, _End):
                 return
-            yield plan
+            if plan is not None:
+                yield plan
 
-    def _plans(self, brief: Brief, parent: Trial, history: History) -> Iterator[Plan]:
+    def _plans(self, brief: Brief, parent: Trial, history: History) -> Iterator[Plan | None]:
         task, proposer = self._task, self._task.proposer
         count = task.phase.breadth(brief.iteration, task.settings.plans)
         seed = self._seed(self._number(brief), parent, "plan")

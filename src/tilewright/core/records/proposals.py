@@ -64,7 +64,9 @@ class Plan:
       the values of its parameters
 
     `expected` says which quantity the plan should save and by how much, and is empty if this is
-    not known. `expected_gain` is the expected speedup over the parent, or None.
+    not known. `expected_gain` is the expected speedup over the parent, or None. `estimated` is the
+    static estimate of the kernel in cycles: of the whole kernel (`total`), and of the time for
+    which each unit is busy. It is empty if there is no estimate.
     """
 
     parent_id: str
@@ -74,6 +76,7 @@ class Plan:
     parameters: Mapping[str, str | int] = field(default_factory=dict)
     expected: str = ""
     expected_gain: float | None = None
+    estimated: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -108,8 +108,10 @@ class StreamingPlanner(Protocol):
 
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
-    ) -> Iterator[Plan]:
-        """The plans that `plan` returns, in the same order, each one as soon as it is made."""
+    ) -> Iterator[Plan | None]:
+        """The plans that `plan` returns, in the same order, each one as soon as it is made; None
+        after a part of the work that gave no plan. The search limits the time of each part.
+        """
         ...
 
 

@@ -25,7 +25,7 @@ from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
-from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain
+from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain, parts
 from tilewright.proposers.rewriter.ir import Kernel, commands, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
@@ -334,4 +334,5 @@ def _plan(
         parameters=parameters,
         expected=described(expected),
         expected_gain=gain(before, draft.cost),
+        estimated=parts(draft.cost),
     )

@@ -19,13 +19,16 @@ class Lattice:
     order.
 
     `places` (n, parameters) is the position of each value among its parameter's values in ascending
-    order. `estimates` (n,) are the logarithms of the estimated latencies.
+    order. `estimates` (n,) are the logarithms of the estimated latencies, and `counts` (n, d) the
+    counts of the static estimate; each is None if the space has none.
     """
 
     def __init__(self, space: ParameterSpace) -> None:
         self.points = space.points()
         estimates = space.estimates()
         self.estimates: Floats | None = None if estimates is None else np.log(estimates)
+        counts = space.counts()
+        self.counts: Floats | None = None if counts is None else np.array(counts, dtype=np.float64)
         self._ascending = [np.array(sorted(p.values)) for p in space.parameters]
         values = np.array(self.points, dtype=np.int64).reshape(len(self.points), -1)
         self.places: Integers = np.stack(
@@ -51,8 +54,10 @@ class Lattice:
         Sizes have effects by their ratios, so the step from 16 to 32 equals that from 32 to 64. If
         a value is not above 0 (a switch, for example), its position is used instead. The values of
         a template show the range in which they matter. The values near those of a kernel do not, so
-        their coordinates all have the same scale.
+        their coordinates all have the same scale. Where there are counts, they are the coordinates.
         """
+        if self.counts is not None:
+            return self.counts
         columns = []
         for number, values in enumerate(self._ascending):
             if len(values) < 2:

@@ -55,8 +55,8 @@ class GuidedParameters:
     logarithms of the latencies of the neighbours of the fastest points and of random points, and
     the points with the largest expected improvement are evaluated next. To keep the points of one
     batch apart, each chosen point is assumed to be as slow as predicted before the next one is
-    chosen. If latency estimates exist, the process predicts their error, and no first points are
-    needed.
+    chosen. If latency estimates exist, the process predicts their error. The first points are then
+    those with the lowest estimates.
     """
 
     def next_points(
@@ -69,6 +69,9 @@ class GuidedParameters:
         if len(free) == 0:
             return []
         values = _values(tried)
+        if lattice.estimates is not None and values is None:
+            order = np.argsort(lattice.estimates[free], kind="stable")
+            return [lattice.points[row] for row in free[order][:count]]
         spread = max(0, _spread(lattice) - len(tried)) if values is not None else count
         chosen = _balanced(lattice, taken, free, min(spread, count, len(free)), rng)
         if len(chosen) < count and values is not None:
@@ -147,7 +150,9 @@ def _promising(
     model = GaussianProcess(rows, known - expected[taken[kept]], scale)
     while len(chosen) < count and len(pool):
         error, deviation = model.predict(lattice.coordinates[pool])
-        at = int(np.argmax(_improvement(best, error + expected[pool], deviation)))
+        mean = error + expected[pool]
+        gain = _improvement(best, mean, deviation)
+        at = int(np.lexsort((mean, -gain))[0])  # by the mean if no improvement is expected
         chosen.append(int(pool[at]))
         model = model.with_guess(lattice.coordinates[pool[at]], float(error[at]))
         pool = np.delete(pool, at)
@@ -158,6 +163,8 @@ def _expected(lattice: Lattice, fastest: int) -> Floats:
     """The logarithms of latencies that are known without measurements, (n,)."""
     if lattice.estimates is None:
         return np.zeros(len(lattice))
+    if lattice.counts is not None:
+        return lattice.estimates
     away = np.abs(lattice.coordinates - lattice.coordinates[fastest]).sum(axis=1)
     return np.asarray(lattice.estimates + DRIFT * away)
 

@@ -49,6 +49,11 @@ CORE_ELEMENT = 30.0
 stores."""
 
 
+CONTENTION, STEEPNESS = 0.1, 4
+"""By how much a kernel is slower if another unit is busy all the time (about a tenth), and how
+rapidly this decreases with the share of the time for which it is busy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Busy cycles of each unit, cycles in which all units wait, and the number of loaded rows.
@@ -69,6 +74,16 @@ class Cost:
         """The end of the timeline, which includes the busiest unit and all time that does not
         overlap it."""
         return max(self.array, self.moves, self.core) + self.exposed
+
+    @property
+    def with_contention(self) -> float:
+        """The total, increased if other units are nearly as busy as the busiest one.
+
+        The timeline assumes that moves and commands overlap the products completely. In fact, the
+        units wait for one another, and the more so the busier they are.
+        """
+        shares = (self.moves / self.total, self.core / self.total) if self.total else ()
+        return self.total * math.exp(CONTENTION * sum(share**STEEPNESS for share in shares))
 
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:

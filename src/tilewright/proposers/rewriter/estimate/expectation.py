@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilewright.core.factors import TOTAL
 from tilewright.proposers.rewriter.estimate.cost import Cost
 
 NOTABLE = 0.05
@@ -56,3 +57,14 @@ def described(found: Sequence[Change]) -> str:
 def gain(before: Cost, after: Cost) -> float | None:
     """The speedup according to the estimates."""
     return before.total / after.total if after.total else None
+
+
+def parts(cost: Cost) -> dict[str, float]:
+    """The estimate of a plan's kernel (`Plan.estimated`)."""
+    return {
+        TOTAL: cost.with_contention,
+        "array": cost.array,
+        "moves": cost.moves,
+        "core": cost.core,
+        "unfilled": cost.unfilled,
+    }
