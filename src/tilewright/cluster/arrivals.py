@@ -74,7 +74,7 @@ async def _fetch(
             last = await _last_worker(futures[key])
             report(Lost(key, died=True, worker=last if identify else ""))
         elif answers.get(key) is None or (identify and not worker):
-            # without a worker, nobody knows whose answer it is
+            # without a worker, the origin of the answer is unknown
             report(Lost(key, died=False, worker=worker))
         else:
             report(Answered(key, answers[key], worker))

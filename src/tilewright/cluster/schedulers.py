@@ -41,7 +41,7 @@ def serve_scheduler(
 
 
 async def schedule(host: str, port: int, protocol: str, on_start: Callable[[str], None]) -> None:
-    """Run a scheduler until it is told to end. `port` may be 0 for any free port."""
+    """Run a scheduler until it is ended. `port` may be 0 for any free port."""
     try:
         scheduler = create_scheduler(host, port, protocol)
         await scheduler

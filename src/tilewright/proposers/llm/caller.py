@@ -97,7 +97,7 @@ class Caller:
         self._ledger.begin(iteration)
 
     def drop(self, request: Request) -> None:
-        """Record that no plan is implemented that this request asked for."""
+        """Record that no plan of this request is implemented."""
         self._ledger.drop(request.key)
 
     def ask(self, requests: Sequence[Request], plan: str = "") -> list[Reply | None]:

@@ -19,7 +19,7 @@ class Ledger:
         self._budget = budget
         self._spent = spent
         self._reserved: dict[str, Spent] = {}
-        self._kept: dict[str, Spent] = {}  # for the implementation of each plan that is asked for
+        self._kept: dict[str, Spent] = {}  # for the implementation of each requested plan
         self._changed = threading.Condition()
         self._refused = False
         self._iteration = 0
@@ -60,7 +60,7 @@ class Ledger:
             return True
 
     def keep(self, key: str, cost: Spent) -> None:
-        """Keep the cost of the implementation of a plan that was asked for earlier."""
+        """Keep the cost of the implementation of a plan that was requested earlier."""
         with self._changed:
             self._kept[key] = cost
 

@@ -55,7 +55,7 @@ _NEAR = 16
 _FAR = 3.0
 """Cycles of an access to another line than in the previous iteration."""
 _ITERATION, _INNERMOST = 2.0, 1.0
-"""Cycles of an iteration beside its statements."""
+"""Cycles of an iteration in addition to its statements."""
 _BEGIN = 4.0
 """Cycles to begin and end a loop of vectors."""
 _REGISTERS, _SPILL = 30, 2.0

@@ -21,7 +21,7 @@ from tilewright.core.errors import WorkloadError
 from tilewright.tuner.tvm.analysis import blocks_of, dtype_of, output_position
 
 Array = np.ndarray[Any, Any]
-# Each argument as it is, in single and in double precision.
+# Each argument unchanged, in single and in double precision.
 _BYTES_OF_ELEMENT = 4 + 4 + 8
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {

@@ -25,7 +25,7 @@ _SNIPPET = '''"""Runs the tuned kernel {name} on arrays of your own. Needs apach
 import os
 from pathlib import Path
 
-# As many threads as it was measured with, unless told otherwise; TVM reads it when it is loaded.
+# The default is the number of threads of the measurement. TVM reads it when it is loaded.
 os.environ.setdefault("TVM_NUM_THREADS", "{threads}")
 
 import numpy as np

@@ -166,7 +166,7 @@ class Whole:
         most: float = math.inf,
         most_loops: float = math.inf,
     ) -> Kernel:
-        """Carries out the first step of a technique again and again, at most `most` times and while
+        """Carries out the first step of a technique repeatedly, at most `most` times and while
         the kernel has at most `most_loops` loops."""
         end = len(steps) + most
         while technique in self._offered and len(steps) < end and len(loops(kernel)) <= most_loops:

@@ -34,7 +34,7 @@ def iterations_to_aligned(loop: For, kernel: Kernel, lanes: int) -> int:
 
 
 def _offset(target: Element, variable: str, sizes: tuple[int, ...], lanes: int) -> int | None:
-    """The constant part of an element's place beside the variable, modulo `lanes`."""
+    """The constant part of an element's position, without the variable, modulo `lanes`."""
     terms, offset = linear(target.subscripts[-1])
     if terms.pop(Var(variable), 0) != 1 or any(factor % lanes for factor in terms.values()):
         return None

@@ -174,7 +174,7 @@ class _Layout:
         self._matrices = _Matrices(last + 1)
 
     def rows(self, results: Mapping[int, _Result]) -> list[Stored]:
-        """The rows of results. Runs of results beside one another are divided evenly."""
+        """The rows of results. Adjacent runs of results are divided evenly."""
         parts: list[tuple[int, _Result, _Steps, int]] = []
         for address, length, steps in self._runs(results):
             width = self._width(results[address], length, steps)
@@ -189,7 +189,7 @@ class _Layout:
         return [self._row(*part) for part in parts]
 
     def _runs(self, results: Mapping[int, _Result]) -> Iterator[tuple[int, int, _Steps]]:
-        """Address, number and steps of results that lie beside one another."""
+        """Address, number and steps of adjacent results."""
         addresses = sorted(results)
         at = 0
         while at < len(addresses):

@@ -96,7 +96,7 @@ def carry(block: Block) -> Block:
 
 
 def _first(load: Command, block: Block) -> Command:
-    """A load as it is in the first iteration."""
+    """The form of a load in the first iteration."""
     from tilewright.proposers.rewriter.analysis.ranges import at_value
 
     first = at_value((load,), block.loop.var, block.loop.lower)[0]

@@ -86,7 +86,7 @@ class _Steps:
         return {"array": name, **said}
 
     def keep(self, operation: Operation, shape: Sequence[int]) -> None:
-        """An operation that no kernel computes, as it is."""
+        """An unchanged operation that no kernel computes."""
         self(str(operation["does"]).removeprefix("aten."), shape, *operation["given"])
 
     def reduced(self, name: str, value: Said, axes: Sequence[int]) -> Said:

@@ -138,7 +138,7 @@ def _in_place(frame: Frame, old: View, symbol: str, new: Any) -> None:
 
 @converts(ast.Delete)
 def _delete(node: ast.Delete) -> Statement:
-    """Delete names and items. A tile exists as long as it is used, whatever its names are."""
+    """Delete names and items. A tile exists as long as it is used, even without a name."""
     parts = [_deletion(item, node.lineno) for item in node.targets]
 
     def end(frame: Frame) -> int:

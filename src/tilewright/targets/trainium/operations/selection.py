@@ -193,7 +193,7 @@ def loop_reduce(
     if before is None:
         found = tensor_copy(run, view, dtype=dtype, mask=mask)
     else:
-        # Where it was assigned to, the sum goes on in place.
+        # After an assignment, the sum continues in place.
         result = before.buffer.result
         before = before if result is None or result.place is None else result.place
         found = tensor_tensor(

@@ -9,7 +9,7 @@ def kernel(delta, u, A, B, C):
     states = A.shape[1]
     tiles = channels // 128
     width = max(w for w in range(1, min(steps, 512) + 1) if steps % w == 0)
-    # As many channel tiles at once as have a sum in PSUM beside the rows of B and C.
+    # As many channel tiles at once as have a sum in PSUM in addition to the rows of B and C.
     group = max(g for g in range(1, 5) if tiles % g == 0)
     out = nl.ndarray((batch, channels, steps), dtype=delta.dtype, buffer=nl.shared_hbm)
     ones = nl.ndarray((1, 128), dtype=nl.float32, buffer=nl.sbuf)
