@@ -122,7 +122,7 @@ def _packed(kernel: Kernel, number: int) -> tuple[Step, Kernel] | None:
 
 
 def are_read_often(reads: int, kernel: Kernel, after: Kernel) -> bool:
-    """Whether making the new copies in `after` takes little time compared with this number of reads."""
+    """Whether the new copies in `after` take little time compared with this number of reads."""
     copied = sum(math.prod(array.sizes) for array in after.scratch[len(kernel.scratch) :])
     return reads >= _LEAST_READS * copied
 
