@@ -17,7 +17,7 @@ from tilewright.core.tasks import target_for
 from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
 from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_words
-from tilewright.evaluation.worker_process import WorkerProcess
+from tilewright.evaluation.worker_process import WorkerProcess, start_worker
 
 
 class Builds:
@@ -89,7 +89,8 @@ class Builds:
 
     def _asked(self, message: Mapping[str, object], name: str) -> object:
         if self._worker is None:
-            self._worker = WorkerProcess()
+            opening = self._open_message["open"]
+            self._worker = start_worker(opening["task"], opening["settings"])
             self._worker.send(self._open_message)
             failed = self._answer("ready", START_TIMEOUT_S)
             if isinstance(failed, Failed):

@@ -25,7 +25,7 @@ from tilewright.evaluation.remote_worker import RemoteWorker
 from tilewright.evaluation.replies import ForgedError, outcome_of, raised
 from tilewright.evaluation.sent_outcome import has_form
 from tilewright.evaluation.timeouts import Allowance, StageTimeouts, load_in_words
-from tilewright.evaluation.worker_process import WorkerProcess
+from tilewright.evaluation.worker_process import WorkerProcess, start_worker
 
 START_TIMEOUT_S = 120.0
 """Maximum time in seconds for a worker to import its target and open the task."""
@@ -184,7 +184,12 @@ class LocalExecutor:
 
     def _start(self) -> Worker:
         """A worker that is opening the task."""
-        worker: Worker = RemoteWorker(self._host, self._versions) if self._host else WorkerProcess()
+        worker: Worker
+        if self._host:
+            worker = RemoteWorker(self._host, self._versions)
+        else:
+            opening = self._open_message["open"]
+            worker = start_worker(opening["task"], opening["settings"])
         worker.send(self._open_message)
         return worker
 

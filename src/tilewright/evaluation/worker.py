@@ -1,9 +1,9 @@
-"""`python -m tilewright.evaluation.worker DESCRIPTOR PARENT`: evaluates until told to stop.
+"""`python -m tilewright.evaluation.worker DESCRIPTOR [PARENT]`: evaluates until told to stop.
 
 DESCRIPTOR is one end of a channel to which only the executor and this process have access, so
 neither a candidate nor a compiler can write a verdict. The task is opened once, and its inputs and
 expected outputs are kept. PARENT is the executor's process id. When the executor ends, the worker
-ends too.
+ends too; a worker without PARENT is ended by the server that forked it.
 
 Messages to the worker::
 
@@ -63,9 +63,10 @@ Found = TypeVar("Found")
 
 def main(arguments: list[str]) -> None:
     """Serve requests until the channel closes."""
-    descriptor, parent = (int(a) for a in arguments)
+    descriptor, *parent = (int(a) for a in arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the executor handles Ctrl-C
-    die_with_parent(parent)
+    if parent:
+        die_with_parent(*parent)
     keep_freed_memory()
     channel = Channel(descriptor)
     server = _Server(channel)

@@ -8,12 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewright.core.tasks import target_for
 from tilewright.sandbox.child import Child
+from tilewright.sandbox.forking import prepared
 
 _PASSED_ON = (
     "PATH", "HOME", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TILEWRIGHT_TORCH",
     "TILEWRIGHT_KERNELBENCH", "TILEWRIGHT_TRITON",
 )  # fmt: skip
+_PROGRAM = "tilewright.evaluation.worker"
 _LOG_BYTES = 4000
 _MAX_BYTES = 1 << 28
 
@@ -21,10 +24,11 @@ _MAX_BYTES = 1 << 28
 class WorkerProcess:
     """A running worker, with a folder of its own and a clean environment (no secrets).
 
-    Messages are JSON, so data from a worker are never executed.
+    Messages are JSON, so data from a worker are never executed. With the names of `modules`, the
+    worker is forked from a process that has imported them, if the system supports this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
         # The worker's own folder, so that files of a killed worker are deleted.
         self._scratch = tempfile.TemporaryDirectory(
             prefix="tilewright-worker-", ignore_cleanup_errors=True
@@ -33,12 +37,15 @@ class WorkerProcess:
         # folder.
         Path(self._scratch.name).chmod(0o711)
         self._log = (Path(self._scratch.name) / "log").open("w+b")
+        environment = _environment()
+        preparation = prepared((_PROGRAM, *modules), environment) if modules else None
         self._child = Child(
-            "tilewright.evaluation.worker",
-            str(os.getpid()),
-            environment={**_environment(), "TMPDIR": self._scratch.name},
+            _PROGRAM,
+            *(() if preparation else (str(os.getpid()),)),
+            environment={**environment, "TMPDIR": self._scratch.name},
             output=self._log,
             max_bytes=_MAX_BYTES,
+            preparation=preparation,
         )
 
     @property
@@ -72,6 +79,15 @@ class WorkerProcess:
     def exit_text(self) -> str:
         """How the process ended; call it after `kill`."""
         return self._child.exit_text
+
+
+def start_worker(task: str, settings: Mapping[str, object]) -> WorkerProcess:
+    """A worker for a task, in a process that has imported the task's target."""
+    try:
+        target = target_for(task, settings)
+    except Exception:  # the worker reports it when it opens the task
+        return WorkerProcess()
+    return WorkerProcess(type(target).__module__)
 
 
 def _environment() -> dict[str, str]:

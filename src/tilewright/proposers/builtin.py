@@ -48,6 +48,10 @@ class BuiltinProposer:
     replays = True
     languages = (*REWRITTEN, *BEGUN_ANEW)
 
+    def modules(self, target: TargetBrief) -> list[str]:
+        """The module of the target's rewriter."""
+        return [type(self._for(target)).__module__]
+
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:

@@ -128,6 +128,10 @@ def _parsed(text: str, notation: TemplateNotation | None) -> KernelTemplate | No
     return parse_template(text, notation)
 
 
+def _no_modules(target: TargetBrief) -> list[str]:
+    return []
+
+
 class ParametersFirst:
     """A `Proposer` that proposes instances of templates. Another proposer makes all other kernels.
 
@@ -153,6 +157,7 @@ class ParametersFirst:
         self.waits = getattr(others, "waits", False)
         self.parallel = getattr(others, "parallel", False)
         self.replays = getattr(others, "replays", False)
+        self.modules = getattr(others, "modules", _no_modules)
         self._others, self._search, self._factors = others, search, factors
         self._instances = partial(_Instances, start, notation)
         self._planned: dict[str, KernelTemplate] = {}  # by the candidate that introduced it

@@ -67,6 +67,10 @@ class RandomProposer:
     def __init__(self) -> None:
         self._builtin = BuiltinProposer()
 
+    def modules(self, target: TargetBrief) -> list[str]:
+        """The module of the target's rewriter."""
+        return self._builtin.modules(target)
+
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:

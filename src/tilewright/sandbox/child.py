@@ -17,9 +17,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from typing import IO, Any
+
+from tilewright.sandbox import forking
+from tilewright.sandbox.forking import Forked, Prepared
 
 _LENGTH_BYTES = 8
 WHOLE_S = 30.0
@@ -127,6 +130,8 @@ class Child(Channel):
         output: the destination of its output; None for that of this process.
         errors: the destination of its standard error, if it is not `output`.
         max_bytes: maximum size of a message from it.
+        preparation: if given, the process is forked from one that has imported these modules. Its
+            standard input is then empty.
 
     Raises `OSError` if the process cannot be started.
     """
@@ -140,20 +145,29 @@ class Child(Channel):
         output: IO[bytes] | int | None = None,
         errors: IO[bytes] | None = None,
         max_bytes: int | None = None,
+        preparation: Prepared | None = None,
     ) -> None:
-        self._taking = Lock()
         own, other = socket.socketpair()
         with own, other:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, str(other.fileno()), *arguments],
-                stdin=given,
-                stdout=output,
-                stderr=output if errors is None else errors,
-                pass_fds=(other.fileno(),),
-                env=environment,
-                start_new_session=True,
-            )
+            self._process: _Executed | Forked
+            if preparation is not None:
+                descriptors = _descriptor(output, 1), _descriptor(errors or output, 2)
+                self._process = forking.fork(preparation, other.fileno(), *descriptors)
+            else:
+                command = [sys.executable, "-P", "-m", module, str(other.fileno()), *arguments]
+                self._process = _Executed(
+                    command,
+                    stdin=given,
+                    stdout=output,
+                    stderr=output if errors is None else errors,
+                    pass_fds=(other.fileno(),),
+                    env=environment,
+                    start_new_session=True,
+                )
             super().__init__(own.detach(), max_bytes, WHOLE_S)
+        if isinstance(self._process, Forked):
+            variables = os.environ if environment is None else environment
+            self.send_json(forking.start_message(module, arguments, variables))
 
     @property
     def pid(self) -> int:
@@ -180,22 +194,13 @@ class Child(Channel):
         """Wait for the exit status, which is negative for a signal. Everything that the process
         started is ended.
         """
-        if hasattr(
-            os, "waitid"
-        ):  # until the status is read, no other process group can get this number
-            with contextlib.suppress(ChildProcessError):
-                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-            self.signal_end()
-        with self._taking:
-            return self._process.wait()
+        return self._process.wait()
 
     def signal_end(self) -> None:
         """Kill the process and everything that it started, without waiting. Can be called in any
         thread.
         """
-        with self._taking, contextlib.suppress(ProcessLookupError, PermissionError):
-            if self._process.returncode is None:
-                os.killpg(self.pid, signal.SIGKILL)
+        self._process.end()
 
     def kill(self) -> None:
         """Kill the process and everything that it started, wait for its end, and release all
@@ -203,6 +208,7 @@ class Child(Channel):
         """
         self.signal_end()
         self.wait()
+        self._process.close()
         os.close(self.fileno())
 
     @property
@@ -212,3 +218,40 @@ class Child(Channel):
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended with status {code}"
+
+
+class _Executed:
+    """A process that is a child of this process."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        self._taking = Lock()
+        self._process = subprocess.Popen(command, **options)
+        self.pid: int = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    def wait(self) -> int:
+        if hasattr(
+            os, "waitid"
+        ):  # until the status is read, no other process group can get this number
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.end()
+        with self._taking:
+            return self._process.wait()
+
+    def end(self) -> None:
+        with self._taking, contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._process.returncode is None:
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        pass
+
+
+def _descriptor(file: IO[bytes] | int | None, default: int) -> int:
+    if isinstance(file, int):
+        raise TypeError("the output of a forked process must be a file")
+    return default if file is None else file.fileno()

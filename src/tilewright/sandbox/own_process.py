@@ -35,7 +35,7 @@ def contain_this_process(writable: Path | None = None) -> str | None:
     available. This is the case without Landlock, and in a process with several threads, because the
     other threads would keep their rights.
     """
-    if sys.platform != "linux" or not landlock.abi() or _has_threads():
+    if sys.platform != "linux" or not landlock.abi() or has_threads():
         return None
     root = os.geteuid() == 0
     # In /proc, a process without root writes the user maps of its children's namespaces.
@@ -94,5 +94,6 @@ def call_contained(function: Callable[[], bytes | Iterable[memoryview]]) -> byte
     return data
 
 
-def _has_threads() -> bool:
+def has_threads() -> bool:
+    """Whether this process has several threads."""
     return sum(1 for _ in Path("/proc/self/task").iterdir()) > 1

@@ -6,6 +6,7 @@ it, unless this process already has its share of the parents.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from typing import Self
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import History, Trial
 from tilewright.sandbox.child import Child
+from tilewright.sandbox.forking import Prepared, prepared
 from tilewright.search.in_process import Answers, Lazy
 from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask
+
+_PROGRAM = "tilewright.search.proposing_process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,12 @@ class Processes:
                 f"proposer {task.proposer.name!r} has `parallel` set but cannot be pickled "
                 f"({error}). Make its attributes picklable, or set `parallel` to false."
             ) from error
+        modules = {_PROGRAM, type(task.proposer).__module__}
+        if hasattr(task.proposer, "modules"):
+            modules.update(task.proposer.modules(task.target))
+        # Modules of others may read variables at their import that only the new process will have.
+        own = sorted(name for name in modules if name.startswith("tilewright."))
+        self._preparation = prepared(own, _import_environment())
         self._processes: list[_Process] = []
         self._count = count
         self._home: dict[str, int] = {}  # parent -> number of the process that has worked on it
@@ -108,10 +118,10 @@ class Processes:
         """Start processes until there are this many. Processes that have ended are replaced."""
         for number, process in enumerate(self._processes):
             if process.has_ended():
-                self._processes[number] = _Process(self._opening)
+                self._processes[number] = _Process(self._opening, self._preparation)
                 process.kill()
         while len(self._processes) < count:
-            self._processes.append(_Process(self._opening))
+            self._processes.append(_Process(self._opening, self._preparation))
 
     def _stop(self) -> None:
         while self._processes:
@@ -121,9 +131,9 @@ class Processes:
 class _Process:
     """One process that proposes, with a thread that receives its messages."""
 
-    def __init__(self, opening: bytes) -> None:
+    def __init__(self, opening: bytes, preparation: Prepared | None) -> None:
         try:
-            self._child = Child("tilewright.search.proposing_process")
+            self._child = Child(_PROGRAM, preparation=preparation)
         except OSError as error:
             raise InternalError(
                 f"a process that proposes candidates cannot be started ({error.strerror}). Free "
@@ -189,3 +199,10 @@ class _Process:
                 self._ended = ended
                 for answers in self._answers.values():
                     answers.put(ended)
+
+
+def _import_environment() -> dict[str, str]:
+    """The variables with which modules of tilewright are imported."""
+    names = ("PATH", "HOME", "LANG", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    prefixes = ("PYTHON", "LD_", "LC_")
+    return {n: v for n, v in os.environ.items() if n in names or n.startswith(prefixes)}

@@ -319,7 +319,7 @@ class EndedWorker:
 def test_a_process_that_ends_is_reported_with_its_last_output(
     monkeypatch: pytest.MonkeyPatch, task: str, kind: type[Exception]
 ) -> None:
-    monkeypatch.setattr(session, "WorkerProcess", EndedWorker)
+    monkeypatch.setattr(session, "start_worker", lambda task, settings: EndedWorker())
     monkeypatch.setattr(session, "readable", lambda workers, timeout_s: workers)
     with pytest.raises(kind, match=r"status 7 \(its last output: no licence for this machine\)"):
         session.preflight(task, {})

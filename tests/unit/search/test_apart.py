@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, InternalError, WorkloadError
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
+from tilewright.sandbox.child import Child
+from tilewright.search import processes
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
 from tilewright.search.in_process import StepByStep
@@ -122,7 +124,7 @@ def compute_for_ever() -> None:
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proposers above are found by the processes as well."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
 
 
 def parents_of(history: History) -> list[Trial]:
@@ -262,7 +264,8 @@ def test_what_the_checkpoint_raises_ends_the_batch() -> None:
 
 
 def test_a_process_that_ends_is_an_error_not_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONPATH")  # there, the proposer cannot be loaded
+    folders = os.environ["PYTHONPATH"].partition(":")[2]
+    monkeypatch.setenv("PYTHONPATH", folders)  # there, the proposer cannot be loaded
     with (
         apart(Faulty(), []) as batches,
         pytest.raises(InternalError, match="process that proposes"),
@@ -311,22 +314,21 @@ def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
 
 
 def test_processes_that_cannot_all_be_started_leave_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Child] = []
 
-    class Limited(subprocess.Popen):  # type: ignore[type-arg]
-        def __init__(self, *args: object, **options: object) -> None:
-            if started:
-                raise BlockingIOError(11, "Resource temporarily unavailable")
-            super().__init__(*args, **options)  # type: ignore[call-overload]
-            started.append(self)
+    def limited(*arguments: Any, **options: Any) -> Child:
+        if started:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        started.append(Child(*arguments, **options))
+        return started[0]
 
-    monkeypatch.setattr(subprocess, "Popen", Limited)
+    monkeypatch.setattr(processes, "Child", limited)
     with (
         pytest.raises(InternalError, match=r"cannot be started .Resource temporarily"),
         apart(ToyProposer(), []) as batches,
     ):
         made_by(batches, toy_history(1, 12))
-    assert started[0].poll() is not None
+    assert started[0].exit_text == "was killed by SIGKILL"
 
 
 def test_a_process_is_started_when_a_parent_needs_it() -> None:

@@ -34,6 +34,8 @@ class Proposer(Protocol):
       parent are measured to the end.
     - `parallel` is true if the proposer computes, and treats each parent separately. Parents may
       then be given to pickled copies of the proposer in other processes.
+    - `modules` is a method that returns the names of the modules of tilewright that the proposer
+      uses for a target. Other processes then begin with these modules imported.
     - `languages` names the languages of the kernels that the proposer can work on, if it cannot
       work on all kernels.
     - `replays` is true if the proposer carries out each recorded schedule (`Brief.schedules`) as a

@@ -13,7 +13,7 @@ from tilewright.core.roles import Checkpoint
 from tilewright.evaluation.local import CHECKPOINT_EVERY_S, START_TIMEOUT_S, readable
 from tilewright.evaluation.replies import raised
 from tilewright.evaluation.timeouts import Allowance, load_in_words
-from tilewright.evaluation.worker_process import WorkerProcess
+from tilewright.evaluation.worker_process import WorkerProcess, start_worker
 
 TIMEOUT_S = 600.0
 """Time limit in seconds, which suffices for a large workload with a slow reference."""
@@ -28,7 +28,7 @@ def preflight(
 
     An exception from `checkpoint` ends the test.
     """
-    worker = WorkerProcess()
+    worker = start_worker(task, settings)
     log = ""
     try:
         worker.send({"open": {"task": task, "settings": dict(settings)}})
