@@ -46,8 +46,8 @@ def best(
         trial = storage.history(record.id).best
     if trial is None:
         raise InputError(
-            f"run {record.id} has no correct kernel yet. `tilewright runs show {record.id}` says "
-            "what happened to its candidates."
+            f"run {record.id} has no correct kernel yet. `tilewright runs show {record.id}` shows "
+            "why."
         )
     if output:
         write_text(output, trial.candidate.source)

@@ -61,7 +61,7 @@ def preflight(
     if problem is not None:
         raise WorkloadError(problem)
     for result in results:
-        if result.verdict == "not told apart":
+        if result.verdict == "indistinguishable":
             typer.echo(
                 "The inputs do not always distinguish a correct kernel from one that "
                 f"{result.text}. Therefore, {result.remedy}."
@@ -93,7 +93,7 @@ def _print(results: list[AttackResult]) -> None:
     styles = {
         "rejected": "green",
         "accepted": "bold red",
-        "not told apart": "yellow",
+        "indistinguishable": "yellow",
         "does not apply": "dim",
     }
     for result in results:

@@ -81,7 +81,7 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
         console.print(table)
     else:
         typer.echo(
-            f"{project.resolve()} has no runs yet. `tilewright optimize` makes one.", err=True
+            f"{project.resolve()} has no runs yet. `tilewright optimize` starts one.", err=True
         )
     write_json(json, {"runs": rows})
 

@@ -191,7 +191,7 @@ def _arguments(
     if any(parameter.many for parameter in tool_named(name).parameters):
         arguments["kernels"] = [{"kernel": kernel} for kernel in given]
     elif len(given) > 1:
-        raise InputError(f"the tool {name} takes one kernel, but {len(given)} are given. Give one.")
+        raise InputError(f"the tool {name} needs one kernel, but {len(given)} were given.")
     else:
         arguments["kernel"] = given[0] if given else None
     return {key: value for key, value in arguments.items() if value}

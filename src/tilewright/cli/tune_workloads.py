@@ -105,8 +105,8 @@ def _parse_sizes(kind: str, words: Sequence[str]) -> tuple[int, ...]:
         required = " ".join(names[:needed])
         optional = "".join(f" [{name}]" for name in names[needed:])
         raise InputError(
-            f"{kind} takes {required}{optional}, but the number of given sizes is {len(words)}. "
-            f"Write for example `tilewright tune {_EXAMPLES[kind]}`."
+            f"{kind} needs {required}{optional}, but the number of given sizes is {len(words)}. "
+            f"Write, for example, `tilewright tune {_EXAMPLES[kind]}`."
         )
     sizes = []
     for name, word in zip(names, words, strict=False):

@@ -64,7 +64,7 @@ def test_bad_input_is_one_sentence(world: World, cli: Cli) -> None:
     for words, said in {
         ("tool", "rate", *ON): "unknown tool 'rate'",
         ("tool", "evaluate", *ON): "evaluate needs the argument kernel",
-        ("tool", "evaluate", "a.toy", "a.toy", *ON): "takes one kernel",
+        ("tool", "evaluate", "a.toy", "a.toy", *ON): "needs one kernel",
         ("tool", "evaluate", "missing.toy", *ON): "missing.toy",
         ("tool", "evaluate", "0123456789abcdef", *ON): "was not evaluated",
         ("tool", "facts", "a.toy", *ON): "unknown argument of facts 'kernel'",

@@ -37,10 +37,10 @@ def test_identifiers_and_ranges() -> None:
         ("matmul 512 ten 1024", "the size N of matmul is 'ten'. Give a positive whole number"),
         ("matmul 512 99999999 1024", "Give at most a million"),
         (f"matmul 512 {'9' * 5000} 1024", "Give a positive whole number"),
-        ("matmul 512 64", "takes M N K, but the number of given sizes is 2"),
+        ("matmul 512 64", "needs M N K, but the number of given sizes is 2"),
         (
             "conv2d 1 2 3",
-            "takes N C H W FILTERS KERNEL [STRIDE] [PADDING], but the number of given sizes is 3",
+            "needs N C H W FILTERS KERNEL [STRIDE] [PADDING], but the number of given sizes is 3",
         ),
         ("conv2d 1 3 8 8 4 3 0", "the size STRIDE of conv2d is '0'. Give a positive whole number"),
         ("R22", "did you mean 'R2'"),

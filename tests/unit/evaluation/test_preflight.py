@@ -233,7 +233,7 @@ def test_shortcuts_are_told_apart_with_a_margin_or_are_said_not_to_be() -> None:
     results = {r.name: r for r in examine(World(careless=seen))}
     assert results["bf16 inputs"].verdict == "rejected"
     assert "84 times what is allowed on uniform inputs" in results["bf16 inputs"].log
-    assert results["fp16 inputs"].verdict == "not told apart"
+    assert results["fp16 inputs"].verdict == "indistinguishable"
     assert "no precision class" in results["fp16 inputs"].remedy
     assert results["skipped terms"].verdict == "rejected"
     assert results["one-pass variance"].verdict == "does not apply"

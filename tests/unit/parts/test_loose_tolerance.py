@@ -74,7 +74,7 @@ def test_a_loose_tolerance_over_numbers_of_one_sign_accepts_estimates(folder: Pa
     assert "remove the tolerance from workload.toml" in text
     assert "use inputs of both signs" in text
     shown = {r.name: r.verdict for r in results}
-    assert shown["bf16 inputs"] == "not told apart"
+    assert shown["bf16 inputs"] == "indistinguishable"
 
 
 @pytest.mark.slow

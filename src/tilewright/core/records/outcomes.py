@@ -234,14 +234,14 @@ class AttackResult:
     """The verdict of a task's check on one deliberately wrong kernel, before a search.
 
     `text` says what the kernel does, `log` how the check rejected it, and `remedy` what to change
-    in the task if the check accepted it. "not told apart" means that the kernel has a lower
+    in the task if the check accepted it. "indistinguishable" means that the kernel has a lower
     precision that the task cannot distinguish reliably. The task is then accepted, but its results
     have no precision class.
     """
 
     name: str
     text: str
-    verdict: Literal["rejected", "accepted", "not told apart", "does not apply"]
+    verdict: Literal["rejected", "accepted", "indistinguishable", "does not apply"]
     log: str = ""
     remedy: str = ""
 

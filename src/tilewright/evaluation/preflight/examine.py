@@ -58,7 +58,7 @@ def examine(task: Task, kinds: Kinds | None = None) -> list[AttackResult]:
     found = _try_outputs(task.workload, list(attacks(views[0].arguments, drawn)), views)
     omitted = task.omissions() if isinstance(task, SkipsDistributions) else {}
     found += [
-        AttackResult(f"inputs: {name}", "are not drawn", "does not apply", f"left out: {reason}")
+        AttackResult(f"inputs: {name}", "are not used", "does not apply", f"left out: {reason}")
         for name, reason in omitted.items()
     ]
     found += _try_shortcuts(views)
@@ -177,7 +177,7 @@ def _try_shortcut(
     if name in LEFT_OUT and excess <= 1:
         return AttackResult(name, text, "accepted", log, TELLING)
     remedy = f"results have no precision class, unless you {TELLING}"
-    return AttackResult(name, text, "not told apart", log, remedy)
+    return AttackResult(name, text, "indistinguishable", log, remedy)
 
 
 def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> AttackResult:
