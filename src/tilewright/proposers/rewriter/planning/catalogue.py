@@ -297,7 +297,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "share": Technique(
         blocks,
         on_loop(share),
-        "load data only once if several products of an iteration of loop {0} use it",
+        "load data only once if several products of an iteration of loop {0} use them",
         _LOADS | _CORE,
     ),
     "forward": Technique(
@@ -310,7 +310,7 @@ CATALOGUE: Mapping[str, Technique] = {
     "carry": Technique(
         blocks,
         on_loop(carry),
-        "keep data that each iteration of loop {0} stores for the next one in local memory",
+        "keep data in local memory if an iteration of loop {0} stores them for the next one",
         _LOADS | {"fence"},
     ),
     "own-rows": Technique(
