@@ -39,8 +39,8 @@ def init(
         typer.Option(
             "--target",
             metavar="NAME|FILE",
-            help="The accelerator that the kernel runs on, by a name that `tilewright targets` "
-            "lists or by a .toml file that describes it.",
+            help="The target that the kernel runs on: a name that `tilewright targets` lists, or a "
+            ".toml file that describes a target.",
         ),
     ] = "",
     from_function: Annotated[
@@ -49,8 +49,8 @@ def init(
             "--from-function",
             metavar="FILE.py:NAME",
             help="Use this numpy or torch function as the reference. The file must also define "
-            "example_inputs(), which returns the arrays of one call. Shapes and types of the "
-            "kernel's arguments are those of these arrays. You write the kernel yourself.",
+            "example_inputs(), which returns the arrays of one call. Their shapes and types "
+            "become those of the kernel's arguments. You write the kernel yourself.",
         ),
     ] = "",
     schema: Annotated[

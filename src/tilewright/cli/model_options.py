@@ -14,9 +14,8 @@ Proposers = Annotated[
         metavar="NAME",
         help="The proposer, which writes the kernels. 'builtin' is the rewriter that comes "
         "with tilewright. A language model is openai/MODEL, anthropic/MODEL, google/MODEL, "
-        "bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. An agent that works "
-        "by itself is agent:PROGRAM (docs/agents.md). If the option is repeated, the proposers "
-        "share the work.",
+        "bedrock/MODEL, openai/MODEL@URL, command:PROGRAM or mailbox:FOLDER. A coding agent is "
+        "agent:PROGRAM (docs/agents.md). If the option is repeated, the proposers share the work.",
     ),
 ]
 Without = Annotated[

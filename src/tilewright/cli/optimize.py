@@ -87,9 +87,8 @@ def optimize(
 ) -> None:
     """Search for a faster kernel.
 
-    Every candidate is compiled, compared with the reference on inputs that its author cannot know,
-    and timed. The run is stored in the project folder, and the same command continues it after an
-    interruption.
+    Every candidate is compiled, compared with the reference on private inputs, and timed. The run
+    is stored in the project folder, and the same command continues it after an interruption.
     """
     settings = options.make_settings(
         seed=seed,

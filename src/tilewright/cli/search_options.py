@@ -96,8 +96,8 @@ BudgetText = Annotated[
     typer.Option(
         "--budget",
         metavar="TEXT",
-        help="Stop when the search reaches one of these limits. A limit is a time, a number of "
-        "evaluations or, for language models, a price, a number of tokens or a number of calls. "
+        help="Stop when one of these limits is reached: a time, a number of evaluations or, for "
+        "language models, a cost, a number of tokens or a number of calls. "
         'Examples: "90 s", "500 evaluations", "5 USD, 2 h, 3 Mtok", "40 calls".',
     ),
 ]

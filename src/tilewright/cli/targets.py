@@ -28,7 +28,7 @@ def list_targets(
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
-    """List the accelerators and processors that are supported."""
+    """List the supported accelerators and processors."""
     from rich.table import Table
 
     from tilewright.cli.capabilities import uncheckable, untimed

@@ -80,9 +80,9 @@ def tune(
         typer.Option(
             "--budget",
             metavar="TEXT",
-            help='Stop after this number of measured candidates, such as "100 evaluations", after '
-            'a time, such as "120 s", or whichever comes first. If no number of evaluations is '
-            f"given, it is {EVALUATIONS}.",
+            help='Stop after a number of measured candidates, such as "100 evaluations", or after '
+            'a time, such as "120 s", whichever comes first. Without a number of evaluations, '
+            f"the limit is {EVALUATIONS}.",
         ),
     ] = f"{EVALUATIONS} evaluations",
     search: Annotated[
