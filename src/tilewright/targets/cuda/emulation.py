@@ -142,7 +142,7 @@ CHANGED_ANSWERS = Failed(
     "check",
     "crash",
     "the program that runs the kernel on the CPU gave incomplete answers, because the kernel "
-    "changed its memory or took the place of its functions.",
+    "changed its memory or replaced its functions.",
 )
 
 

@@ -98,8 +98,8 @@ _OF_THE_HOST: dict[str, tuple[str, str]] = {
     "keeps_state": (
         "keeps_state",
         "what a call leaves in {2} depends on earlier calls, as if the kernel counted its calls. "
-        "After the first call, variables that are not local may only hold what each call writes "
-        "anew; allocate memory for everything else with cudaMalloc in each call",
+        "After the first call, variables that are not local may only hold values that each call "
+        "writes again; allocate memory for everything else with cudaMalloc in each call",
     ),
     "copy_out_of_bounds": ("illegal_address", "host code copies beyond an array"),
     "input_modified": ("input_modified", "host code writes to an input"),
@@ -125,8 +125,8 @@ _WHOSE = {
     ),
     "block": (
         "thread of another block",
-        "Blocks run at the same time: use atomic operations, or let each block write elements of "
-        "its own",
+        "Blocks run at the same time: use atomic operations, or let each block write different "
+        "elements",
     ),
     "fence": (
         "thread of another block",
@@ -138,16 +138,17 @@ _FAULTS = {
     "misaligned": ("misaligned", "an access to an address that is not a multiple of its size"),
     "undefined_shift": (
         "undefined",
-        "a shift by a negative number of bits, or by all bits of the number or more: C++ defines "
-        "no result, and a GPU and a CPU have different ones. Test the number of bits before",
+        "a shift by a negative number of bits, or by at least the width of the type: C++ does not "
+        "define the result, and a GPU and a CPU give different ones. Check the number of bits "
+        "first",
     ),
     "undefined_conversion": (
         "undefined",
-        "a conversion of a number that the whole type cannot hold: C++ defines no result, and a "
-        "GPU and a CPU have different ones. Limit the number before, or call a function such as "
-        "__float2int_rz, which gives the nearest possible number",
+        "a conversion of a float to an integer type that cannot hold it: C++ does not define the "
+        "result, and a GPU and a CPU give different ones. Limit the number first, or call a "
+        "function such as __float2int_rz, which gives the nearest possible number",
     ),
-    "divided_by_zero": ("illegal_instruction", "a division of whole numbers by zero"),
+    "divided_by_zero": ("illegal_instruction", "an integer division by zero"),
     "host_access": ("host_access", "host code accesses an array in device memory"),
     "input_modified": ("input_modified", "the kernel writes to an input"),
 }

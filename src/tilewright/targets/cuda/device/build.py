@@ -122,7 +122,7 @@ def refused_object(data: bytes, also: frozenset[str] = frozenset()) -> Failed | 
             is_template = symbol["st_info"]["bind"] == "STB_WEAK"
             replaces = _OF_LIBRARY.fullmatch(name) is not None and not is_template
             if _MAY_DEFINE.fullmatch(name) is None or replaces:
-                log = f"the kernel defines {name} for other programs too. Declare it `static`."
+                log = f"the kernel defines {name} with external linkage. Declare it `static`."
                 return Failed("build", "forbidden_call", log)
         elif name not in also and not (
             _OF_CUDA.fullmatch(name)

@@ -88,7 +88,7 @@ def too_fast(
     if needed or excess <= IMPLAUSIBLE:
         return implausible(workload, excess, ""), ()
     warning = (
-        f"{excess:.1f} times the multiply-adds per second that this GPU does at best: the kernel "
-        "needs fewer of them than the workload's definition, or the measurement is wrong."
+        f"{excess:.1f} times this GPU's peak rate of multiply-adds: the kernel needs fewer "
+        "multiply-adds than the workload's definition, or the measurement is wrong."
     )
     return None, (warning,)

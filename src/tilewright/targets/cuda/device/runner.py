@@ -36,8 +36,8 @@ from tilewright.timing import exclusive
 CLOCK_CHANGED = 0.03
 """Share by which the multiprocessors' clock may change over a measurement without a warning."""
 REPEATED = (
-    "the task draws the same inputs for every call, so that results which a kernel keeps from one "
-    "call to the next are not noticed."
+    "the task generates the same inputs for every call, so results that a kernel keeps from one "
+    "call to the next are not detected."
 )
 _SANITIZER = "compute-sanitizer"
 _ELF = b"\x7fELF"

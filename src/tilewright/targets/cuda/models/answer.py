@@ -235,7 +235,7 @@ def _bounded(node: ast.expr, compute: Callable[[], float]) -> float:
             return found
     except (ArithmeticError, ValueError):
         pass
-    raise NotReadError(f"{shown(node)} is no number below 2^62", node.lineno)
+    raise NotReadError(f"{shown(node)} is not a number below 2^62", node.lineno)
 
 
 def _computed(node: ast.BinOp, left: object, right: object) -> object:

@@ -174,8 +174,8 @@ def _without_comments(text: str, not_read: Callable[[str, int], NotReadError]) -
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         bare = line.rstrip(" \t\f\v\r")
         if bare.endswith("\\") and (bare != line or "//" in line):
-            raise not_read("a backslash that a space follows, or that ends a comment of //, is "
-                           "read differently by compilers", number)  # fmt: skip
+            raise not_read("compilers disagree on a backslash that is followed by a space or "
+                           "ends a // comment", number)  # fmt: skip
         waiting.append(line.removesuffix("\\"))
         if bare.endswith("\\"):
             continue

@@ -104,7 +104,7 @@ def pooled(reading: Reading, name: str, given: Sequence[Any], shape: Shape) -> V
     largest = name.startswith("max")
     dilation = _axes(settings[3] if largest else 1, axes, 1)
     if math.prod(extent) > _MOST_IN_LOOPS:
-        raise OtherError("its windows are larger than what one thread passes over")
+        raise OtherError("its windows are larger than one thread can process")
     if not largest and (settings[3] or settings[5] is not None):
         raise OtherError("its means of windows round up the number of windows, or divide by a "
                          "number of their own")  # fmt: skip
