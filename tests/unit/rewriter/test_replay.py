@@ -95,7 +95,7 @@ def test_of_several_schedules_the_nearest_is_first_and_the_most_promising_next(
     plans = create_proposer().plan(
         replace(brief, schedules=several), parent, History([parent]), 2, 1
     )
-    first, second = (str(plan.parameters["steps"]) for plan in plans)
+    first, second, *_ = (str(plan.parameters["steps"]) for plan in plans)
     assert first == "retile i 2"
     assert second != first
     assert second.startswith((STEPS, first))  # as it is, or with what the estimate adds
@@ -132,11 +132,21 @@ def test_numbers_of_tiles_with_a_worse_estimate_are_not_tried(target: TargetBrie
     assert not any("keep-operand i 4" in steps for steps in made)  # no room for two results
 
 
-def test_a_search_with_a_schedule_has_the_first_plans_of_one_without_too(
+def test_a_search_with_a_schedule_has_all_first_plans_of_one_without_too(
     target: TargetBrief,
 ) -> None:
     parent = start(64, 144, 64)
     alone = [plan.parameters["steps"] for plan in planned(target, parent, None)]
-    told = [plan.parameters["steps"] for plan in planned(target, parent, schedule("retile i 2"))]
-    assert told[0] == "retile i 2"
-    assert alone[0] in told
+    plans = planned(target, parent, schedule("retile i 2"))
+    own = [plan.parameters["steps"] for plan in plans if not plan.is_reused]
+    assert plans[0].is_reused
+    assert own[0] == alone[0]
+    assert len(own) == len(alone) == 4
+
+
+def test_a_schedule_is_carried_out_without_variants(target: TargetBrief) -> None:
+    parent = start(64, 144, 64)
+    reused, own = planned(target, parent, schedule(STEPS))[0], planned(target, parent, None)[0]
+    brief = Brief(Workload("w", "gemmini", (), 1), target, target.menu, 1, 15)
+    made = [create_proposer().implement(brief, parent, plan, 2, seed=1) for plan in (reused, own)]
+    assert [len(candidates) for candidates in made] == [1, 2]

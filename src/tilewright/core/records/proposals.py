@@ -58,6 +58,7 @@ class Plan:
     - `turn`: the turn of a proposal in several turns
     - `variant_of`: the text of the plan of which this one is a variant with other steps
     - `anew`: present if the plan keeps nothing of the parent's schedule
+    - `reused`: the workload whose recorded schedule the plan carries out
     - `beyond`: by how much the kernel may exceed its limit while it is measured, in percent
     - `template`: the text of the template whose first instance the plan makes
     - `instance` and `tune.NAME`: the candidate that introduced the template of an instance, and
@@ -118,6 +119,11 @@ class Plan:
     def is_instance(self) -> bool:
         """Whether its kernel differs from the parent only in the values of a template."""
         return "instance" in self.parameters
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether it carries out a recorded schedule."""
+        return "reused" in self.parameters
 
     @property
     def measured_beyond(self) -> float | None:

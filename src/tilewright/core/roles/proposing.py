@@ -48,7 +48,10 @@ class Proposer(Protocol):
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
-        """Up to `count` different plans for `parent`, each with one of the offered options."""
+        """Up to `count` different plans for `parent`, each with one of the offered options.
+
+        Plans that carry out recorded schedules are not counted.
+        """
         ...
 
     def implement(

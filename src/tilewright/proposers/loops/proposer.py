@@ -78,8 +78,7 @@ class LoopProposer:
         except InputError:
             return []
         whole, brief = brief.menu, replace(brief, menu=brief.offered(), dropout=0.0)
-        reused = self._of_schedules(brief, parent, kernel)[:count]
-        count -= len(reused)
+        reused = self._of_schedules(brief, parent, kernel)
         rng, drawing = random.Random(f"plan {seed}"), _Drawing(brief.target)
         now = estimate(kernel, brief.target)
         wanted = count * (1 if now is None else DRAWN_PER_PLAN)

@@ -55,14 +55,13 @@ class NkiProposer:
         except (UnsupportedError, InputError):
             return
         rng = random.Random(f"plan {seed}")
-        reused = self._of_schedule(brief, parent, kernel)[:count]
-        yield from reused
-        menu, more = brief.offered(), count - len(reused)
+        yield from self._of_schedule(brief, parent, kernel)
+        menu = brief.offered()
         soon = brief.iteration <= 1
         latency, learned = _latency(brief), lessons(history, brief)
         techniques = _techniques(brief)
         drafts = draw(
-            kernel, menu, techniques, history, more, rng, soon, latency, learned, brief.menu
+            kernel, menu, techniques, history, count, rng, soon, latency, learned, brief.menu
         )
         for draft in drafts:
             yield self._plan(parent, draft, cost_of(kernel))

@@ -94,9 +94,7 @@ class RewriterProposer:
             return
         rng = random.Random(f"plan {seed}")
         before = estimate(kernel, machine)
-        reused = plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)[:count]
-        yield from reused
-        count -= len(reused)
+        yield from plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)
         nests = self._nests_of_start(brief, parent, kernel, history) if count else []
         if nests:
             for plan in self._plans_as_given(brief, parent, history, count // GIVEN, rng):
@@ -236,8 +234,8 @@ class RewriterProposer:
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """The kernel of the plan, and variants with one further step; for instances of templates,
-        no variants."""
+        """The kernel of the plan, and variants with one further step; no variants for instances of
+        templates and for whole schedules."""
         machine = Machine.of(brief.target)
         try:
             base = str(plan.parameters.get("base", ""))
@@ -249,7 +247,7 @@ class RewriterProposer:
             return []
         rng = random.Random(f"implement {seed}")
         found = {} if same_kernel(kernel, start) else {emit(kernel): plan}
-        for _ in range(0 if plan.is_instance else 2 * (count - 1)):
+        for _ in range(0 if plan.is_instance or plan.is_reused else 2 * (count - 1)):
             more, variant = extended((), kernel, machine, rng, 1)
             source = emit(variant)
             if source not in found and len(found) < count:

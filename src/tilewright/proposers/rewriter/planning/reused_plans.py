@@ -74,7 +74,7 @@ def plans_of_schedule(
                 option=schedule.plans[number].option,
                 text=f"As in {schedule.workload}: {text}.",
                 proposer=author,
-                parameters={"steps": "; ".join(map(str, steps))},
+                parameters={"steps": "; ".join(map(str, steps)), "reused": schedule.workload},
                 expected=described(changes(before, cost)),
                 expected_gain=gain(before, cost),
             )
