@@ -1,6 +1,6 @@
 #!/bin/sh
-# certificates.sh FOLDER: an authority and one certificate for all parts of a cluster, and the lines that make dask use them.
-# Whoever has FOLDER/key.pem takes part in the cluster and can run programs on its machines: keep it like a password.
+# certificates.sh FOLDER: creates a certificate authority, one certificate for all parts of a cluster, and the settings for Dask.
+# Anybody who has FOLDER/key.pem can join the cluster and run programs on its machines, so protect it like a password.
 set -eu
 umask 077
 mkdir -p "$1"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# namespaces.sh COMMAND...: as root of a Linux machine, a cluster of two "machines" that are network namespaces, with TLS.
-# COMMAND runs beside the scheduler, with its address in SCHEDULER; everything ends with it. For instance:
+# namespaces.sh COMMAND...: runs a cluster of two simulated machines (network namespaces) with TLS on one Linux machine, as root.
+# COMMAND runs on the machine of the scheduler, whose address is in SCHEDULER. The cluster ends when COMMAND ends. Example:
 #   namespaces.sh sh -c 'tilewright optimize gemmini:gemm-64x64x64 --budget "24 evaluations" --executor dask://$SCHEDULER'
 set -eu
 [ $# -gt 0 ] || { echo "usage: namespaces.sh COMMAND...: a cluster lives as long as its command" >&2; exit 2; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# sbatch --nodes 4 slurm.sh: workers on the nodes of one Slurm job, one per core, for a scheduler that runs elsewhere with TLS.
-# SCHEDULER is its address, CERTIFICATES the folder that certificates.sh made, on a file system that all nodes see.
+# sbatch --nodes 4 slurm.sh: starts one worker per core on the nodes of a Slurm job, for a scheduler elsewhere, with TLS.
+# SCHEDULER is the scheduler's address, CERTIFICATES the folder created by certificates.sh, on a file system shared by all nodes.
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
 set -eu
