@@ -4,7 +4,9 @@ The first plans of the built-in rewriter are whole schedules for the starting ke
 tile sizes, loop order, and buffers, so they are treated like the instances of a template: all are
 planned, but only a few are evaluated at a time, chosen by a `ParameterSearch` from their static
 estimates. It learns from each result in which cases the estimate is wrong. As soon as further
-schedules bring no gain, the other proposers continue with the kernels that were found.
+schedules bring no gain, the other proposer continues with the kernels that were found. At first, it
+makes candidates from few kernels and without variants, so that the next iteration can continue from
+a gain soon. As long as there is no gain, it continues from more and more kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from tilewright.core.records import (
     Trial,
 )
 from tilewright.core.roles import OffersFactors, ParameterSearch, StreamingPlanner
-from tilewright.core.templates import TriedPoint
+from tilewright.core.templates import Point, TriedPoint
 from tilewright.proposers.factors import BEYOND
 from tilewright.proposers.parameters import LEAST_GAIN, ParametersFirst
 
@@ -34,8 +36,13 @@ AT_A_TIME = 2
 often."""
 ENOUGH = 4
 """Number of consecutive schedules without a gain after which other kernels are made."""
+WIDTH = 2
+"""Number of kernels from which candidates are made after the first schedules, and after a gain. It
+doubles with each iteration without a gain."""
+VARIANTS_FROM = 4 * WIDTH
+"""Number of kernels from which on plans have variants."""
 _NAME = "schedule "
-"""Beginning of the `instance` of a plan that makes a first schedule. Its position follows."""
+"""Beginning of the `instance` of a plan that makes a first schedule."""
 _SEED = "seed"
 """The parameter of such a plan with the seed of all first schedules."""
 
@@ -63,8 +70,9 @@ class FirstSchedules:
     ) -> None:
         self.name = others.name
         self._rewriter, self._others, self._search = rewriter, others, search
-        self._planned: dict[int, PlannedSchedules] = {}  # by seed
+        self._planned: dict[int, tuple[Plan, ...]] = {}  # by seed
         self._start: Trial | None = None
+        self._variants = True
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
@@ -76,7 +84,8 @@ class FirstSchedules:
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan | None]:
         """While first schedules are tried, the most promising ones for the best kernel, and none
-        for other kernels. If all were tried, and later, the plans of the other proposer.
+        for other kernels. If all were tried, and later, the plans of the other proposer for the
+        first kernels of the beam.
         """
         if _begins(brief, history):
             if history.best is not None and history.best.candidate.id != parent.candidate.id:
@@ -85,44 +94,73 @@ class FirstSchedules:
             if chosen:
                 yield from chosen
                 return
-        yield from self._others.each_plan(brief, parent, history, count, seed)
+        width = WIDTH << history.indexed(_Gains).idle
+        self._variants = width >= VARIANTS_FROM
+        if brief.rank < width:
+            yield from self._others.each_plan(brief, parent, history, count, seed)
 
     def _chosen(
         self, brief: Brief, history: History, count: int, seed: int
     ) -> Generator[None, None, list[Plan]]:
         """The next schedules; None for each plan that is made before one is chosen.
 
-        In later iterations and other processes, the plans are made again from the same data as in
+        In later iterations and other processes, the plans are made with the seed and the data of
         the first iteration, so they are the same.
         """
         self._start = history[0]
-        tried = [plan.parameters for trial in history if (plan := trial.candidate.plan)]
-        seed = int(tried[0][_SEED]) if tried else seed
+        tried = [(trial, plan) for trial in history if (plan := trial.candidate.plan) is not None]
+        seed = int(tried[0][1].parameters[_SEED]) if tried else seed
         if seed not in self._planned:
             first, start = replace(brief, iteration=1, rank=0, dropout=0.0), history.before(1)
             made: list[Plan] = []
             for plan in self._rewriter.each_plan(first, start[0], start, count, seed):
-                made += [plan] if plan is not None and plan.estimated else []
+                made += [_named(plan, seed)] if plan is not None and plan.estimated else []
                 yield None
-            named = [_named(plan, n, seed) for n, plan in enumerate(made)]
-            self._planned[seed] = PlannedSchedules(tuple(named))
-        space = self._planned[seed]
-        if not space.plans:
+            self._planned[seed] = tuple(made)
+        plans = self._planned[seed]
+        if not plans:
             return []
-        known = [_tried(trial) for trial in history if trial.candidate.plan]
-        return [space.plans[n] for (n,) in self._search.next_points(space, known, AT_A_TIME, seed)]
+        names = [plan.parameters["instance"] for plan in plans]
+        known = [_tried(trial, (names.index(p.parameters["instance"]),)) for trial, p in tried]
+        space = PlannedSchedules(plans)
+        return [plans[n] for (n,) in self._search.next_points(space, known, AT_A_TIME, seed)]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
-        """For a first schedule, the kernel that is made from the starting kernel."""
+        """For a first schedule, the kernel that is made from the starting kernel. For other plans,
+        the candidates of the other proposer.
+        """
         if not _is_schedule(plan) or self._start is None:
+            count = count if self._variants else 1
             return self._others.implement(brief, parent, plan, count, seed)
         return self._others.implement(brief, self._start, plan, 1, seed)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The others' form."""
         return self._others.normalize(source, target)
+
+
+class _Gains:
+    """The number of iterations since the last gain in which not only numbers were changed."""
+
+    def __init__(self) -> None:
+        self._gained: Measured | None = None
+        self._iteration = 0  # of the last gain
+        self._last = 0  # the last iteration that was counted
+        self.idle = 0
+
+    def add(self, trial: Trial, history: History) -> None:
+        """Add the last trial of a history."""
+        plan, found = trial.candidate.plan, trial.outcome
+        if isinstance(found, Measured) and (
+            self._gained is None or found.is_faster_than(self._gained, LEAST_GAIN)
+        ):
+            self._gained, self._iteration, self.idle = found, trial.iteration, 0
+        is_new = trial.iteration > max(self._iteration, self._last)
+        if is_new and plan is not None and not plan.is_instance:
+            self._last = trial.iteration
+            self.idle += 1
 
 
 def _begins(brief: Brief, history: History) -> bool:
@@ -149,20 +187,17 @@ def _is_schedule(plan: Plan | None) -> bool:
     return plan is not None and str(plan.parameters.get("instance", "")).startswith(_NAME)
 
 
-def _named(plan: Plan, position: int, seed: int) -> Plan:
+def _named(plan: Plan, seed: int) -> Plan:
     """A plan whose kernel is counted as an instance, and made from the starting kernel."""
     parameters: dict[str, str | int] = {
         **plan.parameters,
-        "instance": f"{_NAME}{position}",
+        "instance": f"{_NAME}{plan.id}",
         _SEED: str(seed),
         "beyond": BEYOND,
     }
     return replace(plan, parameters=parameters)
 
 
-def _tried(trial: Trial) -> TriedPoint:
-    plan = trial.candidate.plan
-    assert plan is not None
-    position = int(str(plan.parameters["instance"]).removeprefix(_NAME))
+def _tried(trial: Trial, point: Point) -> TriedPoint:
     bound = trial.outcome.bound if isinstance(trial.outcome, Failed) else None
-    return TriedPoint((position,), trial.latency, bound)
+    return TriedPoint(point, trial.latency, bound)
