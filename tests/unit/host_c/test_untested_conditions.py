@@ -984,6 +984,9 @@ def test_a_number_that_is_always_the_same_is_refused(tmp_path: Path, body: str) 
         " for (int i = 0; i < 2; i++) ends[i] = X[2 + i];"
         " for (int j = 0; j < 16; j++) kept[j] = X[2][j];"
         " long n = ends[1] - ends[0]; for (int j = 0; j < 16; j++) Y[2][j] = 2 * kept[j + n - 16];",
+        # a quotient of a sum that is never negative
+        "for (int j = 0; j < 16; j++) { int s = 0; for (int k = 0; k < 9; k++)"
+        " s += (int)fminf(fabsf(X[2][(j + k) % 16]) * 9, 999); Y[2][j] += 0.0f * (s / 9); }",
         # a clamp of vectors that changes no value
         "typedef float vf __attribute__((vector_size(64), aligned(4), may_alias));"
         " typedef int vi __attribute__((vector_size(64), aligned(4), may_alias));"

@@ -28,6 +28,7 @@ from tilewright.native.conditions.implicit import other_targets
 from tilewright.native.conditions.implied import implied
 from tilewright.native.conditions.listing import Instruction, Listing
 from tilewright.native.conditions.outside import arguments_of_number, float_result, whole_result
+from tilewright.native.conditions.quotients import signs_of_quotients
 from tilewright.native.conditions.sequences import floats_of, results_of
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
@@ -119,8 +120,10 @@ class Analysis:
                 if its_effects.is_address and named and named[1] in self._known:
                     taken = self._known[named[1]]
                     taken.launched = name in launchers and taken.launched is not False
-        for known in self._known.values():
+        for name, known in self._known.items():
+            results = () if self._is_entry(name) else _RESULTS
             known.exempt = implied(known.function, known.blocks)
+            known.exempt |= signs_of_quotients(known.function, known.blocks, results)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         for name, known in self._known.items():
             # Called through its address, with unknown arguments.
