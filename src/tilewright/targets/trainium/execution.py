@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.recording import Recorder
+from tilewright.targets.trainium.repeating import FEWEST, LEADING, Repetition, repetition_of
 from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
 from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.fitting import bounds_of, fit_mask
@@ -97,6 +98,10 @@ class Execution:
         """Follows undefined values, in a run that finds where those of an output come from."""
         self.sampled: frozenset[int] = frozenset()
         """Lines of loops of which only some iterations are processed."""
+        self.repeating = False
+        """Whether iterations may be recorded without being interpreted."""
+        self.seen: dict[int, Buffer] | None = None
+        """In a loop whose iterations may be repeated: its tiles with notes of who wrote them."""
         self.homes: dict[tuple[int, np.dtype[Any]], NDArray[Any]] = {}
         """Memory for tensors of HBM by number of elements and type; each is used once."""
         self.line = 0
@@ -166,9 +171,19 @@ class Execution:
     # ---- loops
 
     def iterate(
-        self, kind: LoopKind, values: Sequence[int], line: int, variable: str = ""
+        self,
+        kind: LoopKind,
+        values: Sequence[int],
+        line: int,
+        variable: str = "",
+        *,
+        even: bool = False,
     ) -> Iterator[int]:
-        """The values of a loop variable, each in a separate scope."""
+        """The values of a loop variable, each in a separate scope.
+
+        If the text of an `even` loop makes all iterations alike, only some of them are interpreted
+        for a trace (`repeating`).
+        """
         loop = Loop(0, kind, line, len(values), self.loop, variable=variable)
         if line in self.sampled:
             loop.walked = _sample(len(values))
@@ -184,9 +199,23 @@ class Execution:
         starts = loop.starts
         instructions = self.trace.instructions if self.trace is not None else ()
         scope = outer_scope
+        repeats = even and self._may_repeat(line, len(values))
+        repetition: Repetition | None = None
+        tensors: list[int] = []
+        outer_seen, self.seen = self.seen, {} if repeats else self.seen
+        before = self.steps
         try:
             for number, value in enumerate(values):
+                if repeats and number == LEADING:
+                    assert self.trace is not None
+                    repetition = repetition_of(self.trace, loop, tensors)
+                    if repetition is not None:
+                        self._count_repeated(repetition, (self.steps - before) // LEADING)
+                if repetition is not None and number < len(values) - 1:
+                    continue
                 self.step()
+                if repeats and self.trace is not None:
+                    tensors.append(len(self.trace.tensors))
                 starts.append(len(instructions))
                 self._serial += 1
                 scope = self.scope = Scope(outer_scope, loop, number, self._serial)
@@ -196,10 +225,47 @@ class Execution:
                 self.scopes.append(scope)
                 yield value
                 scope.alive = False
+            if repetition is not None and self.trace is not None:
+                repetition.complete(self.trace, loop, tensors)
+                self._stamp_repeated(repetition)
         finally:
+            self.seen = outer_seen
             scope.alive = scope is outer_scope
             self.scope, self.loop = outer_scope, outer_loop
             loop.stop = len(instructions)
+
+    def _may_repeat(self, line: int, trips: int) -> bool:
+        return (
+            self.repeating
+            and self.trace is not None
+            and self.recorder is None
+            and line not in self.sampled
+            and trips >= FEWEST
+        )
+
+    def _count_repeated(self, repetition: Repetition, steps: int) -> None:
+        """Count the iterations that are not interpreted, before they are recorded."""
+        assert self.trace is not None
+        left = repetition.trips - LEADING - 1
+        self.step(steps * left)
+        self._require_instructions(
+            len(self.trace.instructions) + repetition.instructions * (left + 1) - 1
+        )
+
+    def _stamp_repeated(self, repetition: Repetition) -> None:
+        """What `emit` notes and checks, for the iterations that were not interpreted."""
+        for advance in repetition.advances():
+            buffer = (self.seen or {}).get(advance.tensor.id)
+            if buffer is None or buffer.stamps is None or buffer.scope is self.scope.home:
+                continue
+            size = 128 // len(buffer.stamps)
+            last = (advance.first_partition + advance.partitions - 1) // size
+            groups = slice(advance.first_partition // size, last + 1)
+            part = buffer.stamps[groups, advance.low : advance.high]
+            if advance.written:
+                part[...] = self.scope.serial
+            else:
+                self._refuse_carried(np.unique(part).tolist())
 
     # ---- tensors
 
@@ -316,14 +382,7 @@ class Execution:
             return None
         instructions = trace.instructions
         number = len(instructions)
-        if number >= self.limits.instructions:
-            raise KernelError(
-                "too_long",
-                f"the kernel was stopped after {number:,} instructions: the limit of this "
-                "interpreter",
-                self.line,
-                "timeout",
-            )
+        self._require_instructions(number)
         operands = tuple(reads)
         for view in (*reads, *writes):
             gather = view.gather
@@ -371,6 +430,17 @@ class Execution:
             self.recorder.add(found, operands, tuple(writes), mask, settings)
         return found
 
+    def _require_instructions(self, number: int) -> None:
+        """Raises `KernelError` if no instruction may have this number."""
+        if number >= self.limits.instructions:
+            raise KernelError(
+                "too_long",
+                f"the kernel was stopped after {self.limits.instructions:,} instructions: the "
+                "limit of this interpreter",
+                self.line,
+                "timeout",
+            )
+
     def recorded(self, view: View, number: int) -> Access:
         """The access by instruction `number`, which becomes part of the tensor's live range."""
         access = view.access()
@@ -386,6 +456,8 @@ class Execution:
         """Record which iteration wrote a region that exists after the iteration."""
         buffer = view.buffer
         buffer.written = True
+        if self.seen is not None:
+            self.seen[buffer.record.id] = buffer
         if self.language == 2 or buffer.scope is self.scope.home or buffer.axis < 0:
             return
         if buffer.stamps is None:
@@ -430,10 +502,17 @@ class Execution:
         buffer = view.buffer
         if buffer.scope is self.scope.home or buffer.stamps is None:
             return
+        if self.seen is not None:
+            self.seen[buffer.record.id] = buffer
         stamps = _stamped(buffer.stamps, view)
         content = stamps.tobytes()  # faster to compare than arrays for the usual small tiles
         alike = content == content[: stamps.itemsize] * stamps.size
         serials = [stamps.item(0)] if alike else np.unique(stamps).tolist()
+        self._refuse_carried(serials)
+
+    def _refuse_carried(self, serials: Sequence[int]) -> None:
+        """Raises `KernelError` if another iteration of an affine loop wrote a region that is
+        read."""
         for serial in serials:
             if serial >= 0 and self._in_other_iteration(self.scopes[serial]):
                 raise KernelError(

@@ -26,6 +26,7 @@ from tilewright.targets.trainium.language.library import presets
 from tilewright.targets.trainium.language.statements import module
 from tilewright.targets.trainium.language.values import Missing
 from tilewright.targets.trainium.machine import Machine
+from tilewright.targets.trainium.repeating import NotRepeated
 from tilewright.targets.trainium.tiles.dtypes import DTYPES, DType
 from tilewright.targets.trainium.tiles.view import View, whole
 from tilewright.targets.trainium.trace import Trace
@@ -147,8 +148,18 @@ def trace_program(
     program: Program, call: Call, machine: Machine, limits: Limits | None = None
 ) -> Trace:
     """Every instruction of a kernel, without data; `KernelError` if it breaks a rule."""
+    try:
+        return _traced(program, call, machine, limits, repeating=True)
+    except NotRepeated:
+        return _traced(program, call, machine, limits, repeating=False)
+
+
+def _traced(
+    program: Program, call: Call, machine: Machine, limits: Limits | None, *, repeating: bool
+) -> Trace:
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
+    run.repeating = repeating
     trace.outputs = walked(program, call, run)
     return trace
 

@@ -22,6 +22,7 @@ from tilewright.targets.trainium.language.frames import (
 )
 from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.python import is_instance
+from tilewright.targets.trainium.language.repeated import evenness
 from tilewright.targets.trainium.language.targets import target_of
 from tilewright.targets.trainium.language.values import LoopRange, Missing
 
@@ -32,6 +33,7 @@ def _for(node: ast.For) -> Statement:
     otherwise, line = block(node.orelse), node.lineno
     name = node.target.id if isinstance(node.target, ast.Name) else ""
     bound = sorted(bound_names(node.body) - {name})
+    even = evenness(node)
     fresh = isinstance(node.iter, ast.Call)  # nothing else holds the result of the call
 
     def loop(frame: Frame) -> int:
@@ -50,7 +52,8 @@ def _for(node: ast.For) -> Statement:
             return otherwise(frame)
         once = run.language == 1 and items.kind != "static"
         before = {n: frame.names[n] for n in bound if n in frame.names} if once else {}
-        for value in run.iterate(items.kind, items.values, line, name):
+        alike = even is not None and even(frame)
+        for value in run.iterate(items.kind, items.values, line, name, even=alike):
             # The NKI 1 compiler reads the body once: an assignment is visible to the next iteration
             # only through tiles.
             frame.names.update(before)

@@ -1,0 +1,251 @@
+"""Iterations that are recorded without being interpreted are those that the interpreter gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nki_world import TRN1, Kernel, numbers
+
+from tilewright.targets.trainium import repeating
+from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.execution import Limits
+from tilewright.targets.trainium.program import parse, trace_program
+from tilewright.targets.trainium.repeating import Repetition
+from tilewright.targets.trainium.trace import Access, Trace
+
+X = numbers(8, 200)
+HEAD = """
+    a = nl.load(x)
+    b = nl.ndarray((8, 200), dtype=nl.float32, buffer=nl.sbuf)
+    b[...] = nl.copy(a)
+    blocks = nl.zeros((4, nl.par_dim(8), 100), dtype=nl.float32)
+"""
+REPEATED = {
+    "columns": """
+        for w in nl.affine_range(100):
+            t = nl.multiply(a[:, w : w + 3], 2.0)
+            b[:, w : w + 1] = nisa.tensor_reduce(nl.add, t, axis=[1], keepdims=True)
+    """,
+    "down": """
+        for w in nl.affine_range(90):
+            b[:, 190 - 2 * w : 192 - 2 * w] = nl.add(a[:, 2 * w : 2 * w + 2], 1.0)
+    """,
+    "blocks": """
+        for n in nl.sequential_range(4):
+            for w in nl.affine_range(100):
+                blocks[n, :, w] = nl.exp(a[:, w : w + 1])
+        for n in nl.affine_range(4):
+            b[:, 50 * n : 50 * n + 50] = nl.copy(blocks[n, :, 0:50])
+    """,
+    "fresh tiles": """
+        for w in nl.static_range(40):
+            t = nl.exp(a[:, w : w + 4])
+            s = nl.add(t, nl.multiply(t, 3.0))
+            b[:, w * 4 : w * 4 + 4] = nl.copy(s)
+    """,
+}
+COMPLETE = {
+    "read and written": """
+        for w in nl.sequential_range(100):
+            b[:, w + 1 : w + 2] = nl.add(b[:, w : w + 1], 1.0)
+    """,
+    "a choice": """
+        for w in nl.affine_range(100):
+            b[:, w : w + 1] = nl.add(a[:, w : w + 1], 1.0) if w == 50 else nl.exp(a[:, w : w + 1])
+    """,
+    "items of a list": """
+        tiles = [a[:, 0:1]] * 50 + [a[:, 0:9]] + [a[:, 0:1]] * 49
+        for w in nl.static_range(100):
+            c = nl.exp(tiles[w])
+            b[:, w : w + 1] = nl.copy(c[:, 0:1])
+    """,
+    "a square": """
+        for w in nl.affine_range(40):
+            b[:, w : w + 1] = nl.copy(a[:, (w - 0) * (w - 1) // 10 : (w - 0) * (w - 1) // 10 + 1])
+    """,
+    "transfers": """
+        for w in nl.affine_range(40):
+            b[:, w : w + 1] = nl.load(x[:, w : w + 1])
+    """,
+    "gaps": """
+        for w in nl.affine_range(40):
+            b[:, 3 * w : 3 * w + 1] = nl.copy(a[:, 3 * w : 3 * w + 1])
+    """,
+    "few iterations": """
+        for w in nl.affine_range(20):
+            b[:, w : w + 1] = nl.copy(a[:, w : w + 1])
+    """,
+    "growing regions": """
+        for w in nl.affine_range(40):
+            t = nl.exp(a[:, 0 : w + 1])
+    """,
+    "a loop inside": """
+        for w in nl.affine_range(40):
+            for v in nl.affine_range(2):
+                b[:, 2 * w + v : 2 * w + v + 1] = nl.copy(a[:, w + v : w + v + 1])
+    """,
+    "a function of the kernel": """
+        found = []
+        def note(t):
+            found.append(t)
+            return nl.copy(t) if len(found) == 20 else t
+        for w in nl.affine_range(40):
+            b[:, w : w + 1] = nl.add(note(a[:, w : w + 1]), 1.0)
+    """,
+}
+NKI_2 = {
+    "columns": """
+        for w in range(100):
+            t = nl.ndarray((8, 3), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_scalar(t, a[:, w : w + 3], nl.multiply, 2.0)
+            nisa.tensor_reduce(b[:, w : w + 1], nl.add, t, axis=1)
+    """,
+    "the tile of the iteration before": """
+        t = a[:, 0:1]
+        for w in range(100):
+            s = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_tensor(s, t, a[:, w : w + 1], nl.add)
+            t = s
+        nisa.tensor_copy(b[:, 0:1], t)
+    """,
+}
+
+
+def _access(a: Access) -> tuple[object, ...]:
+    return (
+        a.tensor.id, a.start_partition, a.partitions, a.offset, a.pattern.dims, a.partition_step,
+        a.lanes, a.pieces,
+    )  # fmt: skip
+
+
+def content(trace: Trace) -> list[object]:
+    """Everything in a trace, comparable."""
+    return [
+        [(i.opcode, i.engine, i.line, [*map(_access, i.reads)], [*map(_access, i.writes)],
+          dict(i.attributes), i.loop and i.loop.id, i.name, i.active, i.implicit)
+         for i in trace.instructions],
+        [(t.id, t.name, t.memory, t.dtype, t.shape, t.kind, t.line, t.column, t.first, t.last,
+          t.loop and t.loop.id) for t in trace.tensors],
+        [(p.id, p.kind, p.line, p.trips, list(p.starts), p.stop) for p in trace.loops],
+        trace.outputs,
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def completed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of iterations of the loops that were completed."""
+    found: list[int] = []
+    complete = Repetition.complete
+
+    def counted(self: Repetition, *args: Any) -> None:
+        complete(self, *args)
+        found.append(self.trips)
+
+    monkeypatch.setattr(Repetition, "complete", counted)
+    return found
+
+
+def both(body: str, language: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Trace, Trace]:
+    """The trace of a kernel, and the one in which every iteration was interpreted."""
+    head = HEAD if language == 1 else (
+        "\n    a, b = [nl.ndarray((8, 200), dtype=nl.float32, buffer=nl.sbuf) for _ in 'ab']"
+        "\n    nisa.dma_copy(a, x)\n    nisa.tensor_copy(b, a)\n"
+    )  # fmt: skip
+    store = "    nl.store(out, b)" if language == 1 else "    nisa.dma_copy(out, b)"
+    lines = [line[4:] for line in body.rstrip().splitlines()]
+    text = head + "\n".join(lines) + "\n" + store
+    found = Kernel(text, x=X, out=(8, 200), language=language).trace
+    with monkeypatch.context() as patch:
+        patch.setattr("tilewright.targets.trainium.execution.FEWEST", 1 << 30)
+        return found, Kernel(text, x=X, out=(8, 200), language=language).trace
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_the_iterations_between_are_the_same(
+    name: str, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, every = both(REPEATED[name], 1, monkeypatch)
+    assert completed
+    assert content(some) == content(every)
+
+
+@pytest.mark.parametrize("name", COMPLETE)
+def test_loops_that_may_differ_are_interpreted_completely(
+    name: str, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, every = both(COMPLETE[name], 1, monkeypatch)
+    assert not completed
+    assert content(some) == content(every)
+
+
+@pytest.mark.parametrize(("name", "loops"), [("columns", 1), (list(NKI_2)[1], 0)])
+def test_nki_2_has_the_same_rules(
+    name: str, loops: int, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some, every = both(NKI_2[name], 2, monkeypatch)
+    assert len(completed) == loops
+    assert content(some) == content(every)
+
+
+def test_a_last_iteration_elsewhere_makes_all_of_them_be_interpreted(
+    completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expects = Repetition._expects
+
+    def only_leading(self: Repetition, other: Any, number: int) -> bool:
+        return number < repeating.LEADING and expects(self, other, number)
+
+    monkeypatch.setattr(Repetition, "_expects", only_leading)
+    some, every = both(REPEATED["columns"], 1, monkeypatch)
+    assert not completed
+    assert content(some) == content(every)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        # In the middle of the row, an iteration of n reads what the one before it wrote.
+        """
+        for n in nl.affine_range(2):
+            for w in nl.affine_range(100):
+                e[:, w : w + 1] = nl.copy(d[:, w : w + 1])
+            d[:, 60:61] = nl.copy(a[:, 0:1])
+        """,
+        # An iteration reads what another one wrote 40 iterations before.
+        """
+        for w in nl.affine_range(100):
+            d[:, w + 40 : w + 41] = nl.copy(d[:, w : w + 1])
+        """,
+        # The column was written by the loop over w in the iteration of n before.
+        """
+        for n in nl.affine_range(2):
+            c[n, :, 0:1] = nl.copy(e[:, 50:51])
+            for w in nl.affine_range(100):
+                e[:, w : w + 1] = nl.copy(a[:, w : w + 1])
+        """,
+    ],
+)
+def test_values_carried_between_iterations_are_still_refused(body: str) -> None:
+    more = """
+        c = nl.zeros((2, nl.par_dim(8), 100), dtype=nl.float32)
+        d = nl.zeros((8, 200), dtype=nl.float32)
+        e = nl.zeros((8, 200), dtype=nl.float32)
+    """
+    lines = [line[4:] for line in (more + body).rstrip().splitlines()]
+    text = HEAD + "\n".join(lines) + "\n    nl.store(out, b)"
+    with pytest.raises(KernelError) as caught:
+        Kernel(text, x=X, out=(8, 200))
+    assert caught.value.code == "unexpected_output_dependencies"
+
+
+@pytest.mark.parametrize("limits", [Limits(instructions=150), Limits(steps=150)])
+def test_what_is_not_interpreted_counts(limits: Limits, completed: list[int]) -> None:
+    lines = [line[4:] for line in REPEATED["columns"].rstrip().splitlines()]
+    kernel = Kernel(HEAD + "\n".join(lines) + "\n    nl.store(out, b)", x=X, out=(8, 200))
+    assert completed
+    completed.clear()
+    with pytest.raises(KernelError, match="stopped after 150") as caught:
+        trace_program(parse(kernel.source), kernel.call, TRN1, limits)
+    assert caught.value.code == "too_long"
+    assert not completed
