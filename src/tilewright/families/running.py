@@ -6,6 +6,7 @@ whole file is then evaluated on every shape of the set, and on two shapes outsid
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +29,15 @@ from tilewright.search.summary import Summary
 MOST_SHAPES = 64
 _MOST_BYTES = 1 << 16
 _SAMPLES = 3
-_PRIMES = (67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151)
+_PRIMES = (127, 131, 101, 71, 109, 103, 113, 79, 73, 137, 83, 97, 151, 89, 67, 139, 149, 107)
 """Sizes for which starting kernels are generated, in order to derive a kernel for any sizes from
-them. None is a multiple of a tile, so these kernels contain all the code for partial tiles.
+them. None is a multiple of a tile, so these kernels contain all the code for partial tiles. Their
+order is such that the difference of two sizes is not the same in all samples, because the length of
+an array with borders is found as a size plus a constant.
+"""
+_SMALL_PRIMES = (29, 31, 37, 17, 23, 19)
+"""The same for all but the last two sizes, if the arrays would otherwise be too large. The last two
+are those that targets divide into the widest tiles, such as the channels of a convolution.
 """
 
 
@@ -233,11 +240,12 @@ def _fallback(shapes: ShapeSet, settings: Settings) -> Fallback | None:
     """
     first, *others = shapes.sizes.values()
     shared = tuple(n for n in range(len(first)) if all(sizes[n] == first[n] for sizes in others))
-    for fixed in dict.fromkeys([(), shared]):
+    for fixed, small in itertools.product(dict.fromkeys([(), shared]), (False, True)):
+        free = [n for n in range(len(first)) if n not in fixed]
         samples = [
-            tuple(first[n] if n in fixed else size for n, size in enumerate(drawn))
-            for drawn in zip(*[iter(_PRIMES)] * len(first), strict=False)
-        ][:_SAMPLES]
+            tuple({**dict(enumerate(first)), **dict(zip(free, drawn, strict=True))}.values())
+            for drawn in _drawn(len(free), small=small)
+        ]
         named = [dict(zip(shapes.names, sizes, strict=True)) for sizes in samples]
         try:
             texts = [_opened(shapes.named(sizes), settings).task.start for sizes in samples]
@@ -249,12 +257,21 @@ def _fallback(shapes: ShapeSet, settings: Settings) -> Fallback | None:
     return None
 
 
+def _drawn(count: int, *, small: bool) -> list[tuple[int, ...]]:
+    """Different primes for so many sizes of each sample."""
+    primes, few = iter(_PRIMES), iter(_SMALL_PRIMES)
+    places = [few if small and place < count - 2 else primes for place in range(count)]
+    return list(zip(*places, strict=False))[:_SAMPLES]
+
+
 def _outside(shapes: ShapeSet, fallback: Fallback) -> list[tuple[int, ...]]:
-    """Sizes below those of the smallest shape, for which the set has no kernel."""
+    """Sizes below those of the smallest shape, for which the set has no kernel; at least 2, so that
+    the kernel's arrays have every stride.
+    """
     least = min(shapes.sizes.values(), key=math.prod)
     named = list(zip(shapes.names, least, strict=True))
     found = [
-        tuple(s if n in fallback.only else s * a // b + c for n, s in named)
+        tuple(s if n in fallback.only else max(2, s * a // b + c) for n, s in named)
         for a, b, c in ((3, 4, 1), (1, 2, 1))
     ]
     return [sizes for sizes in found if sizes not in shapes.sizes.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,54 @@ def test_the_start_for_any_sizes_is_found_and_keeps_what_the_set_shares(shapes: 
     assert found is not None
     assert found.only == {}
     assert "A[size_M][size_K]" in found.source
-    shapes.write_text("conv-1x16x16x16x32-k3s1")
-    found_set = read_shape_set("gemmini:conv-1x8x8x16x16-k3s1", shapes, Settings())
-    kept = running._fallback(found_set, Settings())
-    assert kept is None or kept.only
+
+
+@pytest.mark.parametrize(
+    ("task", "other", "only", "text"),
+    [
+        (
+            "gemmini:conv-1x8x8x16x16-k3s1",
+            "conv-2x16x9x32x48-k3s1",
+            {"R": 3, "S": 1},
+            "input[size_N][(size_H + 2)][(size_W + 2)][size_C]",
+        ),
+        (
+            "host-c:conv-1x8x8x16x16-k3s1",
+            "conv-2x16x9x32x48-k3s1",
+            {},
+            "input[size_N][(size_H + 2)][(size_W + 2)][size_C]",
+        ),
+        ("host-c:layernorm-8x16", "layernorm-16x16", {}, "mean = mean / (float)size_C;"),
+        ("host-c:rmsnorm-8x16", "rmsnorm-16x16", {}, "(float)size_C"),
+    ],
+)
+def test_starts_with_borders_or_means_have_a_form_for_any_sizes(
+    shapes: Path, task: str, other: str, only: dict[str, int], text: str
+) -> None:
+    shapes.write_text(other)
+    found = running._fallback(read_shape_set(task, shapes, Settings()), Settings())
+    assert found is not None
+    assert found.only == only
+    assert text in found.source
+
+
+@pytest.mark.parametrize(
+    ("count", "small"), [*((n, False) for n in range(2, 8)), *((n, True) for n in range(3, 6))]
+)
+def test_two_sizes_of_the_samples_do_not_always_differ_by_the_same_number(
+    count: int, small: bool
+) -> None:
+    samples = running._drawn(count, small=small)
+    assert len(samples) >= 2
+    for one, other in itertools.combinations(range(count), 2):
+        assert len({sizes[one] - sizes[other] for sizes in samples}) > 1
+
+
+def test_shapes_outside_have_every_stride(shapes: Path) -> None:
+    shapes.write_text("conv-2x16x9x32x48-k3s1")
+    found = read_shape_set("gemmini:conv-1x8x8x1x16-k3s1", shapes, Settings())
+    fallback = running._fallback(found, Settings())
+    assert fallback is not None
+    outside = running._outside(found, fallback)
+    assert len(outside) == 2
+    assert all(min(sizes[:5]) >= 2 for sizes in outside)

@@ -51,7 +51,29 @@ def test_a_number_that_follows_the_sizes_becomes_an_expression() -> None:
     assert found == START.format(n="size_N", twice="(2 * size_N)")
 
 
-@pytest.mark.parametrize("other", [start(72), start(71) + "// tail\n"])
+PADDED = """void kernel(const float X[{padded}], float Y[{n}]) {{
+  for (int i = 0; i < {n}; i++) Y[i] = (X[i] + X[i + 2]) / {n}.0f + {n}.0 * 3.0f;
+}}
+"""
+
+
+def test_sizes_with_borders_and_sizes_as_floats_become_expressions() -> None:
+    texts = [PADDED.format(n=n, padded=n + 2) for n in (67, 71)]
+    found = generic_source(texts, [{"N": 67}, {"N": 71}])
+    assert found is not None
+    assert "X[(size_N + 2)]" in found
+    assert "/ (float)size_N + (double)size_N * 3.0f;" in found
+
+
+def test_a_border_that_fits_two_sizes_is_not_guessed() -> None:
+    texts = [PADDED.format(n=n, padded=n + 2) for n in (67, 71)]
+    assert generic_source(texts, [{"N": 67, "M": 66}, {"N": 71, "M": 70}]) is None
+    assert generic_source(texts, [{"N": 67, "M": 66}, {"N": 71, "M": 69}]) is not None
+
+
+@pytest.mark.parametrize(
+    "other", [start(72), start(71) + "// tail\n", start(71).replace("16 * 142", "16.0f * 142")]
+)
 def test_texts_that_are_not_one_kernel_have_no_general_form(other: str) -> None:
     assert generic_source([start(67), other], [{"N": 67}, {"N": 71}]) is None
 
