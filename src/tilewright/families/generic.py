@@ -63,5 +63,6 @@ def _expression(values: Sequence[int], sizes: Sequence[Mapping[str, int]]) -> st
         name: {value - of[name] for value, of in zip(values, sizes, strict=True)}
         for name in sizes[0]
     }
-    found = [(name, *of) for name, of in borders.items() if len(of) == 1 and min(of) > 0]
-    return f"(size_{found[0][0]} + {found[0][1]})" if len(found) == 1 else None
+    fitting = [(name, of.pop()) for name, of in borders.items() if len(of) == 1]
+    fitting = [(name, border) for name, border in fitting if border > 0]
+    return f"(size_{fitting[0][0]} + {fitting[0][1]})" if len(fitting) == 1 else None
