@@ -1,7 +1,10 @@
 """Records the results of conditions on loaded values, and checks what a kernel promises the
 compiler.
 
-A condition that has the same result in all runs guards code that no run has tested.
+A condition that has the same result in all runs guards code that no run has tested. A
+floating-point number that is computed from loaded values, and is the same wherever it is computed,
+stands for such a condition, as the minimum of 1 and a large distance does. Zeros and infinities do
+not count: the first factor that corrects a running sum is 0.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ class Conditions:
     def __init__(self, file: str) -> None:
         self._file = file
         self.results: dict[tuple[int, int, str], list[Any]] = {}
+        self._firsts: dict[tuple[int, int, str], Any] = {}
 
     def report(self) -> list[Any]:
         """For each condition, its place as a text, its line, and whether it was false and true."""
@@ -74,6 +78,8 @@ class Conditions:
                 _mark(found)
                 if is_condition:
                     self._record(name, found.data)
+                elif not loads:
+                    self._record_number(name, found)
             if name == "create_select" and _is_loaded(given[0]):
                 self._record(name, given[0].data)
             elif name == "create_atomic_cas":
@@ -108,17 +114,34 @@ class Conditions:
 
         return applied
 
-    def _record(self, name: str, values: Any) -> None:
-        frame = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename != self._file:
-            if frame.f_code.co_filename.endswith("standard.py"):
-                return  # a comparison within a function of Triton, such as a sort
-            frame = frame.f_back  # type: ignore[assignment]
-        if frame is None:
+    def _record_number(self, name: str, made: Any) -> None:
+        """Record whether a floating-point number is the first one of its place, or another one."""
+        values = np.ravel(np.asarray(getattr(made, "data", None)))
+        place = self._place() if values.dtype.kind == "f" and values.size else None
+        if place is None:
             return
-        known = self.results.setdefault((frame.f_lineno, frame.f_lasti, name), [False, False])
+        first = self._firsts.setdefault((*place, name), values[0])
+        counts = np.isfinite(first) and first != 0
+        known = self.results.setdefault((*place, name), [not counts, True])
+        known[0] = known[0] or not bool(np.all(values == first))
+
+    def _record(self, name: str, values: Any) -> None:
+        place = self._place()
+        if place is None:
+            return
+        known = self.results.setdefault((*place, name), [False, False])
         known[0] = known[0] or not bool(np.all(values))
         known[1] = known[1] or bool(np.any(values))
+
+    def _place(self) -> tuple[int, int] | None:
+        """The place in the kernel's file that is executed; None within a function of Triton, such
+        as a sort."""
+        frame = sys._getframe(3)
+        while frame is not None and frame.f_code.co_filename != self._file:
+            if frame.f_code.co_filename.endswith("standard.py"):
+                return None
+            frame = frame.f_back  # type: ignore[assignment]
+        return (frame.f_lineno, frame.f_lasti) if frame is not None else None
 
 
 def _is_loaded(value: Any) -> bool:
