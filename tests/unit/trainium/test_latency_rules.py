@@ -193,7 +193,7 @@ def test_negative_steps_stay_in_their_partition() -> None:
         nisa.tensor_copy(r, t.ap(pattern=[[512, 32], [-1, 8]], offset=32 * 512))
         nisa.dma_copy(out, r)
     """
-    with pytest.raises(KernelError, match="leave the partition"):
+    with pytest.raises(KernelError, match="past the end of the partition"):
         Kernel(body, x=np.zeros((128, 512), np.float32), out=(32, 8), language=2).trace  # noqa: B018
 
 

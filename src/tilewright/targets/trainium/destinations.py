@@ -55,7 +55,7 @@ def destination(
     if dst.partitions != sizes[0] or dst.columns != _columns(sizes):
         raise KernelError(
             "shape_mismatch",
-            f"{run.function}: dst has the shape {dst.shape}, the result {sizes}",
+            f"{run.function}: dst has the shape {dst.shape}, but the result has {sizes}",
         )
     return dst
 
@@ -115,8 +115,8 @@ def _check_partitions(run: Execution, view: View, name: str, by_dma: bool) -> No
     if count > 1 and view.psteps[0] != 1:
         raise KernelError(
             "unsupported_partition_step",
-            f"{run.function}: {name} takes every {view.psteps[0]}th partition: only neighbouring "
-            "ones can be used",
+            f"{run.function}: {name} selects partitions with a step of {view.psteps[0]}: only "
+            "adjacent partitions can be used",
         )
     _check_start(run, name, view.p0, count, by_dma)
     if not by_dma:
@@ -137,9 +137,9 @@ def _first_of_gather(run: Execution, view: View, name: str) -> int:
     if first is None:
         raise KernelError(
             "unsupported_partition_step",
-            f"{run.function}: {name} takes other partitions than neighbouring ones, or other "
-            "elements in one partition than in the next: engines cannot move elements between "
-            "partitions, a transfer or a transpose can",
+            f"{run.function}: {name} selects partitions that are not adjacent, or different "
+            "elements in different partitions: engines cannot move elements between partitions; "
+            "transfers and transposes can",
         )
     return first
 

@@ -55,3 +55,8 @@ def not_supported(what: str, line: int | None = None) -> KernelError:
     """The error for a construct of Python or NKI that may be correct but that this interpreter does
     not support."""
     return KernelError("not_supported", f"{what} is not supported by this interpreter", line)
+
+
+def too_large(what: str, line: int | None = None) -> KernelError:
+    """The error for a value that would take too much time or memory."""
+    return KernelError("too_large", f"{what} exceeds the limit of this interpreter", line)

@@ -158,8 +158,8 @@ def _compared(evaluation: Evaluation, source: str, case: Case) -> Check | Failed
             return Failed(
                 found.stage,
                 "non_deterministic",
-                "with the iterations of affine_range in another order the result differs: they "
-                f"depend on one another, use sequential_range ({found.log})",
+                "the result differs if the iterations of affine_range are executed in another "
+                f"order: they depend on one another, use sequential_range ({found.log})",
                 found.line,
             )
     evaluation.right.add((source, case.check.seed))
@@ -204,7 +204,7 @@ def _mismatch(case: Case, outputs: Mapping[str, Data], text: str) -> Failed:
                     "check",
                     "uninitialised_read",
                     f"{count} of {got.size} elements of {argument.name} are undefined: they were "
-                    "never written, lie outside a mask, or follow from such values "
+                    "never written, lie outside a mask, or are computed from such values "
                     f"({case.check.distribution} inputs).",
                 )
     return Failed("check", "wrong_result", f"{text}.")

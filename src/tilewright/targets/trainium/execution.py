@@ -152,7 +152,9 @@ class Execution:
         self._host_bytes += count
         if self._host_bytes > self.limits.value_bytes:
             raise KernelError(
-                "too_large", f"arrays of numpy with more than {self.limits.value_bytes >> 20} MiB"
+                "too_large",
+                f"the NumPy arrays of the kernel need more than {self.limits.value_bytes >> 20} "
+                "MiB",
             )
 
     def _require_time(self) -> None:
@@ -484,7 +486,7 @@ class Execution:
         if before is not None and self._in_other_iteration(self.scopes[before]):
             buffer.rewritten = KernelError(
                 "unexpected_output_dependencies",
-                f"{self.function} writes the same place of an output in every iteration of an "
+                f"{self.function} writes the same elements of an output in every iteration of an "
                 "affine_range: index the output by the loop variable, or use sequential_range",
                 self.line,
             )

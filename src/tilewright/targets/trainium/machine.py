@@ -158,10 +158,10 @@ def _value(kind: type, value: object, path: Path, name: str) -> object:
     if kind is str:
         if isinstance(value, str) and value:
             return value
-        raise ConfigurationError(f"{path}: {name} = {value!r} must be a name.")
+        raise ConfigurationError(f"{path}: {name} = {value!r} must be a string that is not empty.")
     whole = kind is int
     if type(value) not in ((int,) if whole else (int, float)):
-        text = "a whole number" if whole else "a number"
+        text = "an integer" if whole else "a number"
         raise ConfigurationError(f"{path}: {name} = {value!r} must be {text}.")
     assert isinstance(value, (int, float))
     least = 0 if name in _MAY_BE_ZERO else 1e-3

@@ -232,7 +232,10 @@ def argument_type(argument: Argument) -> DType:
     """The type of an argument."""
     found = DTYPES.get(argument.dtype)
     if found is None:
-        raise KernelError("unsupported_dtype", f"{argument.name}: no type {argument.dtype}")
+        raise KernelError(
+            "unsupported_dtype",
+            f"{argument.name} has the type {argument.dtype}, which the target does not have",
+        )
     return found
 
 
@@ -408,8 +411,8 @@ def _check_output(view: View, argument: Argument, run: Execution) -> None:
     if not view.is_all():
         raise KernelError(
             "wrong_outputs",
-            f"{argument.name} is returned as a part or another order of a tensor: return the "
-            "tensor itself, with every element stored in its place",
+            f"{argument.name} is returned as a part of a tensor, or with its elements reordered: "
+            "return the tensor itself, with every element stored in its place",
         )
     if run.trace is not None:
         view.buffer.record.kind = "output"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.classes import (
     Class,
@@ -84,8 +84,8 @@ def binary(run: Execution, symbol: str, left: Any, right: Any) -> Any:
             if type(value) not in (int, NumberMember) and not isinstance(value, Index):
                 raise KernelError(
                     "unsupported_indexing",
-                    f"an index grid and a value of type {type(value).__name__} do not add up: "
-                    "expected a whole number or another grid",
+                    "an index grid cannot be combined with a value of type "
+                    f"{type(value).__name__}: expected an integer or another grid",
                 )
         return combined(symbol, left, right)
     if symbol == "@":
@@ -156,13 +156,14 @@ def _by_method(run: Execution, names: tuple[str, str] | None, left: Any, right: 
 def _of_masks(symbol: str, left: Any, right: Any) -> Mask:
     if symbol != "&":
         raise KernelError(
-            "unsupported_expression_in_mask", f"masks are joined by '&' only, not by {symbol}"
+            "unsupported_expression_in_mask",
+            f"masks can only be combined with '&', not with {symbol}",
         )
     mask, other = (left, right) if isinstance(left, Mask) else (right, left)
     if not isinstance(other, (Mask, bool)):
         raise KernelError(
             "unsupported_expression_in_mask",
-            f"a mask is joined with a value of type {type(other).__name__}",
+            f"a mask cannot be combined with a value of type {type(other).__name__}",
         )
     found: Mask = mask & other
     return found
@@ -191,9 +192,9 @@ def _of_plain(symbol: str, left: Any, right: Any) -> Any:
         )
     whole = type(left) is not float and type(right) is not float
     if symbol == "**" and whole and abs(right) > 256 and abs(left) > 1:
-        raise KernelError("too_large", f"{left} ** {right} is larger than this allows")
+        raise too_large(f"{left} ** {right}")
     if symbol == "<<" and right > 256:
-        raise KernelError("too_large", f"{left} << {right} is larger than this allows")
+        raise too_large(f"{left} << {right}")
     try:
         found = BINARY[symbol](left, right)
     except (ArithmeticError, ValueError, TypeError) as error:
@@ -219,9 +220,9 @@ def of_numbers(op: Operator, numbers: Sequence[Any]) -> Any:
 def checked_number(found: Any) -> Any:
     """A number; refused if it is too large or complex."""
     if isinstance(found, int) and not -LARGEST < found < LARGEST:
-        raise KernelError("too_large", "a whole number is larger than 2**256")
+        raise too_large("an integer of 2**256 or more")
     if isinstance(found, complex):
-        raise KernelError("arithmetic", "a complex number")
+        raise KernelError("arithmetic", "the result is a complex number")
     return found
 
 
@@ -231,13 +232,13 @@ def _times(items: Any) -> int:
 
 def _checked_size(found: Any, items: Any, times: int) -> Any:
     if len(items) * times > MOST_ITEMS:
-        raise KernelError("too_large", f"a sequence of {len(items) * times:,} items")
+        raise too_large(f"a sequence of {len(items) * times:,} items")
     return found
 
 
 def _checked_length(found: Any) -> Any:
     if len(found) > MOST_ITEMS:
-        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+        raise too_large(f"a sequence of {len(found):,} items")
     return found
 
 
@@ -250,7 +251,7 @@ def compare(run: Execution, symbol: str, left: Any, right: Any) -> Any:
             if not isinstance(value, Index) and type(value) not in (int, NumberMember):
                 raise KernelError(
                     "unsupported_expression_in_mask",
-                    f"an index grid is compared with a value of type {type(value).__name__}",
+                    f"an index grid cannot be compared with a value of type {type(value).__name__}",
                 )
         return compared(symbol, left, right)
     if isinstance(left, HostArray) or isinstance(right, HostArray):
@@ -301,10 +302,9 @@ def bounded(value: Any) -> Any:
         items = found.values() if isinstance(found, dict) else found
         count += 1 + len(found)
         if count > MOST_ITEMS:
-            raise KernelError(
-                "too_large",
-                f"a {type(value).__name__} of more than {MOST_ITEMS:,} items, with those inside "
-                "its items",
+            raise too_large(
+                f"a {type(value).__name__} with more than {MOST_ITEMS:,} items, nested items "
+                "included,"
             )
         waiting.extend([item for item in items if type(item) in _HOLDERS])
     return value
@@ -352,7 +352,8 @@ def unary(run: Execution, symbol: str, value: Any) -> Any:
         return combined("*", value, -1) if symbol == "-" else value
     if isinstance(value, Mask) or (symbol == "~" and type(value) is bool):
         raise KernelError(
-            "unsupported_expression_in_mask", f"a mask has no {symbol}: turn the comparison round"
+            "unsupported_expression_in_mask",
+            f"a mask cannot be negated with {symbol}: write the opposite comparison",
         )
     own = special_method(value, _UNARY[symbol])
     if own is not None:
@@ -389,6 +390,6 @@ def truth(value: Any) -> bool:
         )
     if isinstance(value, HostArray):
         raise KernelError(
-            "ambiguous_tensor_truth_value", "the truth value of an array of numpy is ambiguous"
+            "ambiguous_tensor_truth_value", "the truth value of a NumPy array is ambiguous"
         )
     return bool(value)

@@ -167,7 +167,9 @@ def _deletion(node: ast.expr, line: int) -> Callable[[Frame], None]:
 
 def _delete_item(owner: Any, key: Any, line: int) -> None:
     if not isinstance(owner, (list, dict)):
-        raise KernelError("unsupported_operand", "only items of lists and dicts are deleted", line)
+        raise KernelError(
+            "unsupported_operand", "only items of lists and dicts can be deleted", line
+        )
     if not (isinstance(key, slice) and isinstance(owner, list)):
         item_of(owner, key)  # refuses a key that is missing
     del owner[key]

@@ -100,7 +100,7 @@ class _BoundAp(Builtin):
             dtype: object = None,
         ) -> View:
             if scalar_offset is not None or dtype is not None:
-                raise not_supported("ap with a scalar_offset or another type")
+                raise not_supported("ap with scalar_offset or dtype")
             if vector_offset is not None:
                 return pattern_by_rows(run, view, pattern, offset, vector_offset, indirect_dim)
             return access_pattern(run, view, pattern, offset)
@@ -118,7 +118,9 @@ def pattern_by_rows(
     if type(axis) is not int or not 0 <= axis < len(shape):
         raise KernelError("unsupported_operand", f"ap: indirect_dim must be 0..{len(shape) - 1}")
     if not isinstance(rows, View) or view.on_chip:
-        raise not_supported("ap with a vector_offset of a tile on chip, or that is not a tile")
+        raise not_supported(
+            "ap of a tile on chip with vector_offset, or with a vector_offset that is not a tile,"
+        )
     chosen = tile_index(run, rows)
     if chosen.counts != (pairs[0][1], 1):
         raise KernelError(
@@ -158,7 +160,8 @@ def access_pattern(run: Execution, view: View, pattern: object, offset: object) 
     if low < 0 or reach >= buffer.rows * buffer.row:
         raise KernelError(
             "tensor_access_out_of_bound",
-            f"ap reaches elements {low}..{reach} of {buffer.rows * buffer.row}",
+            f"ap accesses elements {low}..{reach} of a tensor of {buffer.rows * buffer.row} "
+            "elements",
         )
     shape = tuple(count for _, count in pairs)
     if buffer.axis < 0:
@@ -167,7 +170,8 @@ def access_pattern(run: Execution, view: View, pattern: object, offset: object) 
     if step % buffer.row and count > 1:
         raise KernelError(
             "unsupported_partition_step",
-            f"ap: the first step is {step}, not a multiple of {buffer.row} elements: one partition",
+            f"ap: the first step is {step}, not a multiple of {buffer.row}, the number of elements "
+            "in a partition",
         )
     free = tuple(s for s, _ in pairs[1:])
     zeros = (0,) * len(free)
@@ -177,7 +181,10 @@ def access_pattern(run: Execution, view: View, pattern: object, offset: object) 
     first = f0 + sum(min(0, r) for r in reaches)
     last = f0 + sum(max(0, r) for r in reaches)
     if first < 0 or last >= buffer.row:
-        raise KernelError("tensor_access_out_of_bound", "ap: the free steps leave the partition")
+        raise KernelError(
+            "tensor_access_out_of_bound",
+            "ap: the steps along the free axes go past the end of the partition",
+        )
     return View(buffer, shape, psteps, (0, *free), offset // buffer.row, f0)
 
 
@@ -206,11 +213,13 @@ def _astype(run: Execution, view: View, dtype: Any) -> View:
 def expand_dims(run: Execution, data: View, axis: int) -> View:
     """nl.expand_dims: one more axis of size 1."""
     if not isinstance(axis, int):  # % would use a text as a format
-        raise KernelError("unsupported_axis", f"an axis is a whole number, not {shown(axis)}")
+        raise KernelError("unsupported_axis", f"an axis must be an integer, not {shown(axis)}")
     rank = len(data.shape) + 1
     at = axis % rank
     if at == 0 and data.on_chip:
-        raise KernelError("unsupported_axis", "expand_dims before the partition axis")
+        raise KernelError(
+            "unsupported_axis", "expand_dims cannot add an axis before the partition axis"
+        )
     return data.reshaped((*data.shape[:at], 1, *data.shape[at:]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, hashable
 from tilewright.targets.trainium.language.calling import call
@@ -28,7 +28,7 @@ def _cached(run: Execution, function: Any) -> Builtin:
         key = tuple(map(_key, args)), tuple((n, _key(v)) for n, v in options.items())
         if key not in kept:
             if len(kept) >= MOST_ITEMS:
-                raise KernelError("too_large", f"a cache of more than {MOST_ITEMS:,} results")
+                raise too_large(f"a cache of more than {MOST_ITEMS:,} results")
             arguments = args, options  # keeps them alive, so that no other value has their identity
             kept[key] = arguments, call(run, function, args, dict(options))
         return kept[key][1]

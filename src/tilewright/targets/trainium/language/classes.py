@@ -93,7 +93,7 @@ class Class:
             last = last + 1 if isinstance(value, Decorator) else value  # enum.auto()
             values = {"name": name, "value": last}
             if self.kind == "numbers" and not isinstance(last, int):
-                raise KernelError("unsupported_operand", f"{self.name}.{name} is no whole number")
+                raise KernelError("unsupported_operand", f"{self.name}.{name} is not an integer")
             same = [m for m in items_of(self) if m.values["value"] == last]
             new = NumberMember(self, values) if self.kind == "numbers" else Record(self, values)
             self.own[name] = self.members[name] = same[0] if same else new
@@ -166,7 +166,9 @@ class Class:
                 given[name] = kwargs.pop(name)
             elif name not in given:
                 if default is REQUIRED:
-                    raise KernelError("missing_argument", f"{self.name} needs {name!r}")
+                    raise KernelError(
+                        "missing_argument", f"{self.name}() is missing the argument {name!r}"
+                    )
                 given[name] = default.make(run) if isinstance(default, FieldDefault) else default
         if kwargs:
             raise KernelError(
@@ -279,7 +281,7 @@ class Parent:
         cls = self.owner.cls if isinstance(self.owner, Record) else self.owner
         if not isinstance(cls, Class) or not cls.inherits(self.cls):
             raise KernelError(
-                "unsupported_operand", f"super() is used on another object than a {self.cls.name}"
+                "unsupported_operand", f"super() is used on an object that is not a {self.cls.name}"
             )
         return cls.order[cls.order.index(self.cls) + 1 :]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
@@ -52,7 +52,7 @@ def items_of_any(value: Any) -> list[Any]:
     """All items of a value over which a loop may iterate."""
     found = iterable(value)
     if len(found) > MOST_ITEMS:
-        raise KernelError("too_large", f"a sequence of {len(found):,} items")
+        raise too_large(f"a sequence of {len(found):,} items")
     return list(found)
 
 
@@ -139,7 +139,7 @@ def item_of(owner: Any, key: Any) -> Any:
             key = index.call(index.function.run, [], {})
         if not isinstance(key, (int, slice)):
             raise KernelError(
-                "index", f"a {type(owner).__name__} is indexed with {text_of(key):.40}"
+                "index", f"a {type(owner).__name__} cannot be indexed with {text_of(key):.40}"
             )
         try:
             return owner[key]
@@ -172,7 +172,9 @@ def grids(key: Any) -> Grids:
     found = []
     for axis, item in enumerate(items):
         if not isinstance(item, slice) or not isinstance(item.stop, int):
-            raise KernelError("unsupported_indexing", "nl.mgrid takes slices with ends")
+            raise KernelError(
+                "unsupported_indexing", "nl.mgrid takes slices with an end, such as 0:128"
+            )
         line = arange(item.start or 0, item.stop, item.step or 1)
         steps = [0] * len(items)
         counts = [1] * len(items)

@@ -119,7 +119,9 @@ def _enter(run: Execution, manager: Any, line: int) -> tuple[Any, Leave]:
     if isinstance(manager, GeneratorContext):
         for item in manager.items:
             return item, lambda: _finish(manager.items, line)
-        raise KernelError("unsupported_operand", "the function of a context yields nothing", line)
+        raise KernelError(
+            "unsupported_operand", "the function of a context manager did not yield", line
+        )
     if isinstance(manager, PlainContext):
         return manager.value, lambda: None
     if isinstance(manager, ContextStack):
@@ -136,7 +138,9 @@ def _enter(run: Execution, manager: Any, line: int) -> tuple[Any, Leave]:
 
 def _finish(items: KernelIterator, line: int) -> None:
     for _ in items:
-        raise KernelError("unsupported_operand", "the function of a context yields twice", line)
+        raise KernelError(
+            "unsupported_operand", "the function of a context manager yields twice", line
+        )
 
 
 @converts(ast.With)

@@ -119,7 +119,7 @@ def _class(node: ast.ClassDef) -> Statement:
             elif isinstance(found, Namespace):
                 kind = _BASES.get(found.name, kind)
             else:
-                raise not_supported(f"a base of type {type(found).__name__}", line)
+                raise not_supported(f"a base class of type {type(found).__name__}", line)
         frame.names[name] = decorate(frame, Class(name, kind, fields, inner.names, known))
         return NEXT
 

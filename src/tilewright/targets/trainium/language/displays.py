@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError, not_supported, too_large
 from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, hashable
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import Parent
@@ -51,7 +51,7 @@ def _all_items(parts: list[tuple[bool, Expression]], frame: Frame) -> list[Any]:
         if several:
             found.extend(items_of_any(value))
             if len(found) > MOST_ITEMS:
-                raise KernelError("too_large", f"a sequence of {len(found):,} items")
+                raise too_large(f"a sequence of {len(found):,} items")
         else:
             found.append(value)
     return found

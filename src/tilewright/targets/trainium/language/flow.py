@@ -169,7 +169,7 @@ def _raise(node: ast.Raise) -> Statement:
         if isinstance(found, Class) and found.kind == "error":
             found = found.call(frame.run, [], {})
         if not isinstance(found, Record) or found.cls.kind != "error":
-            raise KernelError("unsupported_operand", f"{words} is no exception", node.lineno)
+            raise KernelError("unsupported_operand", f"{words} is not an exception", node.lineno)
         message = f"the kernel raises {found.cls.name}: {text_of(found)}"
         raise Raised(found, "assertion_failed", message, node.lineno)
 
@@ -253,7 +253,7 @@ def handled(frame: Frame, line: int) -> KernelError:
             found: Raised = here.names[_HANDLED]
             return found
         here = here.outer
-    return KernelError("unsupported_operand", "raise without an exception", line)
+    return KernelError("unsupported_operand", "raise has no exception to raise again", line)
 
 
 _SIGNALS: dict[type[ast.stmt], int] = {ast.Pass: NEXT, ast.Break: BREAK, ast.Continue: CONTINUE}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError, not_supported, too_large
 from tilewright.targets.trainium.language.arithmetic import bounded
 from tilewright.targets.trainium.language.classes import Class, Record, special_method
 from tilewright.targets.trainium.language.frames import Function
@@ -109,16 +109,18 @@ def percent(text: str, values: Any) -> str:
                 raise KernelError("index", f"the format needs a dict with the key {name!r}")
             value = values[name]
         elif not waiting:
-            raise KernelError("missing_argument", f"{text[:40]!r} has more places than values")
+            raise KernelError(
+                "missing_argument", f"{text[:40]!r} has more placeholders than values"
+            )
         else:
             value = waiting.pop(0)
         return _percent(value, flags, letter)
 
     if len(text) > LONGEST_TEXT or text.count("%") * LONGEST_TEXT > _LONGEST_TOTAL:
-        raise KernelError("too_large", f"a format of {len(text):,} characters")
+        raise too_large(f"a format of {len(text):,} characters")
     found = _PERCENT.sub(one, text)
     if waiting and not isinstance(values, dict):
-        raise KernelError("too_many_arguments", f"{text[:40]!r} has fewer places than values")
+        raise KernelError("too_many_arguments", f"{text[:40]!r} has fewer placeholders than values")
     return str(found)[:LONGEST_TEXT]
 
 
@@ -157,7 +159,7 @@ def format_text(text: str, *args: Any, **named: Any) -> str:
             found.append(formatted(value, inner))
         length += sum(map(len, found[-2:]))
         if length > _LONGEST_TOTAL:
-            raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
+            raise too_large(f"a string of more than {LONGEST_TEXT:,} characters")
     return "".join(found)[:LONGEST_TEXT]
 
 

@@ -128,7 +128,7 @@ class Function:
         options: dict[str, Any] = {}
         for key, value in kwargs.items():
             if key in given:
-                raise KernelError("unexpected_keyword", f"{self.name}() has two arguments {key!r}")
+                raise KernelError("unexpected_keyword", f"{self.name}() got two values for {key!r}")
             if key in wanted.names or key in wanted.keyword_only:
                 names[key] = value
             elif wanted.options is not None:
@@ -139,4 +139,6 @@ class Function:
             names[wanted.options] = options
         for name in (*wanted.names, *wanted.keyword_only):
             if name not in names:
-                raise KernelError("missing_argument", f"{self.name}() needs {name!r}")
+                raise KernelError(
+                    "missing_argument", f"{self.name}() is missing the argument {name!r}"
+                )

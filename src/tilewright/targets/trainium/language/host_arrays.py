@@ -233,7 +233,7 @@ def attribute_of_array(array: HostArray, name: str) -> Any:
         )
     if name in _REDUCTIONS:
         return Builtin(f"array.{name}", lambda run: getattr(array.values, name)().item())
-    raise not_supported(f"attribute {name!r} of an array of numpy")
+    raise not_supported(f"attribute {name!r} of a NumPy array")
 
 
 def _rearranged(run: Execution, array: HostArray, name: str, args: Sequence[Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.errors import KernelError, shown, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.values import Builtin
 from tilewright.targets.trainium.tiles.dtypes import (
@@ -32,14 +32,18 @@ def computed(
     try:
         count = elements()
         if count > MOST_HOST_ELEMENTS:
-            raise KernelError("too_large", f"{name} of {count:,} elements")
+            raise too_large(f"{name} of {count:,} elements")
         run.step(1 + count // _ELEMENTS_IN_A_STEP)
         with np.errstate(all="ignore"):
             found = np.asarray(compute())
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError) as error:
         raise KernelError("unsupported_operand", f"{name}: {shown(str(error))}") from None
     if found.dtype.kind not in "biufV" or found.ndim > _MOST_AXES:
-        raise KernelError("unsupported_dtype", f"{name}: an array of {found.dtype}")
+        raise KernelError(
+            "unsupported_dtype",
+            f"{name} returns an array of {found.dtype} with {found.ndim} axes, which is not "
+            "supported",
+        )
     run.take_host_bytes(found.nbytes)
     return HostArray(found, text) if found.ndim else found.item()
 

@@ -53,9 +53,9 @@ def _module(path: str, line: int, language: int) -> Namespace | Missing:
         return Missing(
             KernelError(
                 "import_not_allowed",
-                f"what line {line} imports from {path} is used: a kernel may use nki (or "
-                "neuronxcc.nki) and its parts, numpy, math and the small modules of Python for "
-                "data (dataclasses, enum, functools, itertools, typing)",
+                f"the kernel uses a name that line {line} imports from {path}: a kernel may import "
+                "only nki (or neuronxcc.nki) with its submodules, numpy, math, and a few standard "
+                "modules such as dataclasses, enum, functools, itertools and typing",
                 line,
             )
         )

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.arithmetic import compare, truth
@@ -23,7 +23,7 @@ def _product(run: Execution, *values: Any, repeat: Any = 1) -> list[tuple[Any, .
     for items in lists:
         count *= len(items)
     if count > arithmetic.MOST_ITEMS:
-        raise KernelError("too_large", f"itertools.product of {count:,} items")
+        raise too_large(f"itertools.product of {count:,} items")
     return list(itertools.product(*lists))
 
 

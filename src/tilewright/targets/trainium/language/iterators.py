@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError
+from tilewright.targets.trainium.errors import KernelError, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.frames import DEEPEST_CALL, too_deep
 
@@ -30,9 +30,11 @@ class KernelIterator:
     def send(self, value: Any) -> Any:
         """Continue a generator, in which the `yield` that it waits at gives this value."""
         if not isinstance(self._items, Generator):
-            raise KernelError("unsupported_operand", "send needs a function with yield")
+            raise KernelError("unsupported_operand", "send works only on a generator")
         if value is not None and not self.has_started:
-            raise KernelError("unsupported_operand", "the first value that is sent must be None")
+            raise KernelError(
+                "unsupported_operand", "the first value sent to a generator must be None"
+            )
         return self._step(self._items.send, value)
 
     def close(self) -> None:
@@ -64,5 +66,5 @@ def rest_of(items: KernelIterator, most: int) -> list[Any]:
     """The items that remain; `KernelError` if there are more than `most`."""
     found = list(islice(items, most + 1))
     if len(found) > most:
-        raise KernelError("too_large", f"an iterator of more than {most:,} items")
+        raise too_large(f"an iterator of more than {most:,} items")
     return found

@@ -168,7 +168,7 @@ def _class(node: ast.MatchClass) -> Pattern:
             return not named and all(part(frame, value) for part in places)
         assert isinstance(value, Record)
         if len(places) > (0 if cls.kind == "plain" else len(cls.fields)):
-            raise not_supported(f"a pattern of {cls.name} that names no fields", node.lineno)
+            raise not_supported(f"a positional pattern of {cls.name}", node.lineno)
         parts = [*zip(cls.fields, places, strict=False), *named]
         return all(n in value.values and part(frame, value.values[n]) for n, part in parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, shown
+from tilewright.targets.trainium.errors import KernelError, shown, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     BINARY,
@@ -35,9 +35,9 @@ def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
     if isinstance(more, KernelIterator):
         more = rest_of(more, MOST_ITEMS)
     if not isinstance(more, (list, tuple, range, str, dict, MemberSet)):
-        raise KernelError("unsupported_operand", f"{shown(more)} has no items to add")
+        raise KernelError("unsupported_operand", f"{shown(more)} is not iterable")
     if len(items) + len(more) > MOST_ITEMS:
-        raise KernelError("too_large", f"more than {MOST_ITEMS:,} items")
+        raise too_large(f"a list, dict or set of more than {MOST_ITEMS:,} items")
     return list(more)
 
 
@@ -70,7 +70,7 @@ def _append(items: list[Any], value: Any) -> None:
         if not items.most:
             return
     if len(items) >= MOST_ITEMS:
-        raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items")
+        raise too_large(f"a list of more than {MOST_ITEMS:,} items")
     items.append(value)
 
 
@@ -109,9 +109,9 @@ def _count(items: Any, value: Any) -> int:
 
 def _replaced(text: str, old: Any, new: Any) -> str:
     if not (isinstance(old, str) and isinstance(new, str)):
-        raise KernelError("unsupported_operand", "replace takes texts")
+        raise KernelError("unsupported_operand", "replace takes strings")
     if text.count(old) * len(new) > LONGEST_TEXT:
-        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
+        raise too_large(f"a string of more than {LONGEST_TEXT:,} characters")
     return text.replace(old, new)
 
 
@@ -124,9 +124,9 @@ def _join(text: str, parts: Any) -> str:
     if isinstance(parts, KernelIterator):
         parts = rest_of(parts, LONGEST_TEXT)
     if not isinstance(parts, (list, tuple)) or not all(isinstance(part, str) for part in parts):
-        raise KernelError("unsupported_operand", "join takes texts")
+        raise KernelError("unsupported_operand", "join takes strings")
     if sum(len(part) + len(text) for part in parts) > LONGEST_TEXT:
-        raise KernelError("too_large", f"a string of more than {LONGEST_TEXT:,} characters")
+        raise too_large(f"a string of more than {LONGEST_TEXT:,} characters")
     return text.join(parts)
 
 
@@ -155,7 +155,7 @@ def _add_keys(mapping: dict[Any, Any], other: Any) -> None:
     if not isinstance(other, dict):
         raise KernelError("unsupported_operand", f"{shown(other)} is not a dict")
     if len(mapping) + len(other) > MOST_ITEMS:
-        raise KernelError("too_large", f"a dict of more than {MOST_ITEMS:,} keys")
+        raise too_large(f"a dict of more than {MOST_ITEMS:,} keys")
     mapping.update(other)
 
 
@@ -190,7 +190,7 @@ def _most_common(counter: Counter, most: int | None = None) -> list[tuple[Any, i
 
 def _elements(counter: Counter) -> list[Any]:
     if sum(counter.values()) > MOST_ITEMS:
-        raise KernelError("too_large", f"more than {MOST_ITEMS:,} items")
+        raise too_large(f"a list, dict or set of more than {MOST_ITEMS:,} items")
     return [item for item, count in counter.items() for _ in range(count)]
 
 
@@ -220,7 +220,7 @@ def _rotate(items: Deque, by: int = 1) -> None:
 
 def _add(members: MemberSet, value: Any) -> None:
     if len(members) >= MOST_ITEMS:
-        raise KernelError("too_large", f"a set of more than {MOST_ITEMS:,} items")
+        raise too_large(f"a set of more than {MOST_ITEMS:,} items")
     members.add(hashable(value, None))
 
 
@@ -243,7 +243,7 @@ def _joined(symbol: str) -> Callable[..., MemberSet]:
 def _update(members: MemberSet, *others: Any) -> None:
     joined = _joined("|")(members, *others)
     if len(joined) > MOST_ITEMS:
-        raise KernelError("too_large", f"a set of more than {MOST_ITEMS:,} items")
+        raise too_large(f"a set of more than {MOST_ITEMS:,} items")
     members.replace(joined)
 
 
@@ -256,7 +256,7 @@ _LIST_METHODS: dict[str, Callable[..., Any]] = {
 
 def _width(n: Any) -> int:
     if not isinstance(n, int) or n > LONGEST_TEXT:
-        raise KernelError("too_large", f"a text of {shown(n)} characters")
+        raise too_large(f"a string of {shown(n)} characters")
     return n
 
 

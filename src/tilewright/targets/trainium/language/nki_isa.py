@@ -147,7 +147,7 @@ class _WithDestination(Builtin):
             for name, value in zip(self._more, further, strict=False):
                 if name in kwargs:
                     raise KernelError(
-                        "unexpected_keyword", f"{self.name} has two arguments {name!r}"
+                        "unexpected_keyword", f"{self.name} got two values for {name!r}"
                     )
                 kwargs[name] = value
         run.function = self.name

@@ -57,7 +57,7 @@ def _ds(run: Execution, start: Any, size: Any) -> slice:
 def _arange(run: Execution, *args: Any) -> Any:
     values = bounded_range("nl.arange", *args)
     if not len(values):
-        raise KernelError("unsupported_indexing", "nl.arange of no elements")
+        raise KernelError("unsupported_indexing", "nl.arange is empty")
     return arange(values.start, values.stop, values.step)
 
 
@@ -103,7 +103,7 @@ def _broadcast_to(run: Execution, src: Any, *, shape: Any) -> View:
 def _identity(run: Execution, n: Any, dtype: Any = UINT8) -> View:
     size = whole(n, "n")
     if not 0 < size <= run.machine.memory.partitions:
-        raise KernelError("unsupported_shape", f"{run.function}: {size} is not 1 to 128")
+        raise KernelError("unsupported_shape", f"{run.function}: {size} is not between 1 and 128")
     values = HostArray(np.eye(size, dtype=np.float32), f"np.eye({size}, dtype=np.float32)")
     return creation.constant(run, values, dtype)
 

@@ -76,7 +76,9 @@ def _limits_of_float(run: Execution, dtype: Any) -> Namespace:
 
 def _limits_of_integer(run: Execution, dtype: Any) -> Namespace:
     if not isinstance(dtype, DType) or dtype.kind != "integer":
-        raise KernelError("unsupported_dtype", f"np.iinfo takes an integer, not {shown(dtype)}")
+        raise KernelError(
+            "unsupported_dtype", f"np.iinfo takes an integer type, not {shown(dtype)}"
+        )
     found = np.iinfo(dtype.exact)
     return Namespace(f"np.iinfo({dtype})", {"min": int(found.min), "max": int(found.max)})
 

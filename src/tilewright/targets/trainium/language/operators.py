@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError, not_supported, too_large
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.arithmetic import (
     NUMBERS,
@@ -59,7 +59,7 @@ def _constant(node: ast.Constant) -> Expression:
     if isinstance(value, (bytes, complex)):
         raise not_supported(f"a literal of type {type(value).__name__}", node.lineno)
     if isinstance(value, int) and abs(value) >= arithmetic.LARGEST:
-        raise KernelError("too_large", "a literal grows beyond 2**256", node.lineno)
+        raise too_large("an integer of 2**256 or more", node.lineno)
     return lambda frame: value
 
 

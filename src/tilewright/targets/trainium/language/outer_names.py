@@ -30,7 +30,9 @@ class OuterName(ast.expr):
             elif self.id in here.names:
                 return here
             here = outer
-        raise KernelError("undefined_name", f"no enclosing function has {self.id!r}", self.lineno)
+        raise KernelError(
+            "undefined_name", f"no enclosing function defines {self.id!r}", self.lineno
+        )
 
 
 class _Replacing(ast.NodeTransformer):

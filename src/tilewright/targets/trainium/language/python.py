@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown, too_large
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.arithmetic import (
     NUMBERS,
@@ -62,9 +62,9 @@ def whole(value: Any, where: str) -> int:
     if isinstance(value, (Index, View)):
         raise KernelError(
             "dynamic_control_flow_not_supported",
-            f"{where} takes a whole number that is known when the kernel is traced",
+            f"{where} takes an integer that is known when the kernel is traced",
         )
-    raise KernelError("unsupported_operand", f"{where} takes a whole number, not {shown(value)}")
+    raise KernelError("unsupported_operand", f"{where} takes an integer, not {shown(value)}")
 
 
 def _range(run: Execution, *args: Any) -> Any:
@@ -83,7 +83,7 @@ def bounded_range(name: str, *args: Any) -> range:
     try:
         len(found)
     except OverflowError:
-        raise KernelError("too_large", f"{name} of more than 2**63 numbers") from None
+        raise too_large(f"{name} of more than 2**63 numbers") from None
     return found
 
 
@@ -93,7 +93,7 @@ def _extreme(name: str, symbol: str) -> Callable[..., Any]:
         if not items and default is not None:
             return default
         if not items:
-            raise KernelError("missing_argument", f"{name} of nothing")
+            raise KernelError("missing_argument", f"{name}() has no values to compare")
         keys = [_key(run, key, item, name) for item in items]
         chosen = 0
         for at, found in enumerate(keys):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from tilewright.targets.trainium.errors import KernelError, not_supported, shown
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown, too_large
 from tilewright.targets.trainium.language import arithmetic
 from tilewright.targets.trainium.language.arithmetic import (
     MOST_ITEMS,
@@ -134,12 +134,14 @@ def set_item(place: Any, key: Any, value: Any, line: int) -> None:
         return
     if isinstance(place, dict):
         if len(place) >= arithmetic.MOST_ITEMS:
-            raise KernelError("too_large", "a dict with too many keys", line)
+            raise too_large(f"a dict of more than {arithmetic.MOST_ITEMS:,} keys", line)
         place[hashable(key, line)] = value
         return
     if not isinstance(place, list):
         raise KernelError(
-            "unsupported_assignment", f"an element of a {type(place).__name__} is assigned to", line
+            "unsupported_assignment",
+            f"elements of a {type(place).__name__} cannot be assigned",
+            line,
         )
     if isinstance(key, slice):
         _set_items(place, key, items_to_add(place, value), line)
@@ -191,7 +193,7 @@ def _comprehension(
             return KernelIterator(frame.run, items)
         found = list(islice(items, MOST_ITEMS + 1))
         if len(found) > MOST_ITEMS:
-            raise KernelError("too_large", f"a list of more than {MOST_ITEMS:,} items", line)
+            raise too_large(f"a list of more than {MOST_ITEMS:,} items", line)
         if isinstance(node, ast.SetComp):
             return set_of(found, line)
         return found if key is None else dict(found)

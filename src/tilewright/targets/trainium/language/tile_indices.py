@@ -23,8 +23,8 @@ def tile_index(run: Execution, view: View) -> Index:
     if chosen.dtype.is_float or len(chosen.shape) > 2:
         raise KernelError(
             "unsupported_indexing",
-            f"a tile of {chosen.dtype}{list(chosen.shape)} is not an index: expected whole numbers "
-            "in two axes",
+            f"a tile of {chosen.dtype}{list(chosen.shape)} is not an index: expected integers and "
+            "at most two axes",
         )
     values = read(run, chosen).astype(np.int64) if run.valued else np.zeros(chosen.shape, np.int64)
     return of_tile(values, chosen)

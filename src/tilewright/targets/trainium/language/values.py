@@ -142,10 +142,12 @@ class Builtin:
                     f"{', '.join(sorted(self._known)) or 'it has none'}",
                 )
             elif key in given:
-                raise KernelError("unexpected_keyword", f"{self.name} has two arguments {key!r}")
+                raise KernelError("unexpected_keyword", f"{self.name} got two values for {key!r}")
         for name in self._required:
             if name not in kwargs and name not in given:
-                raise KernelError("missing_argument", f"{self.name} needs {name!r}")
+                raise KernelError(
+                    "missing_argument", f"{self.name} is missing the argument {name!r}"
+                )
 
     def __repr__(self) -> str:
         return self.name

@@ -133,8 +133,8 @@ def _redirect(run: Execution, made: Sequence[Instruction], value: View, dst: Vie
     if not any(found.tensor is record for instruction in made for found in instruction.writes):
         raise KernelError(
             "unsupported_operand",
-            f"{run.function}: the assigned result is no longer where it was made: copy it to a "
-            "tile of its own with nl.copy",
+            f"{run.function}: the assigned result was already moved to another tile: copy it "
+            "to a separate tile with nl.copy",
         )
     for instruction in made:
         instruction.writes = tuple(

@@ -117,7 +117,8 @@ def broadcast_to(run: Execution, view: View, shape: Sequence[int]) -> View:
     run.use(view)
     if len(sizes) != len(view.shape):
         raise KernelError(
-            "shape_mismatch", f"{view.shape} cannot be broadcast to {sizes}: other number of axes"
+            "shape_mismatch",
+            f"{view.shape} cannot be broadcast to {sizes}: the number of axes differs",
         )
     if view.shape[0] == sizes[0]:
         return view.broadcast(sizes)

@@ -77,7 +77,9 @@ def declared(run: Execution, shape: object, dtype: object, buffer: object, name:
     memory: Memory = "sbuf" if buffer is None else buffer.memory
     marked = [axis for axis, size in enumerate(sizes) if isinstance(size, PartitionDim)]
     if len(marked) > 1:
-        raise KernelError("unsupported_shape", f"{run.function}: {len(marked)} axes are par_dim")
+        raise KernelError(
+            "unsupported_shape", f"{run.function}: only one axis can be par_dim, not {len(marked)}"
+        )
     axis = marked[0] if marked and memory != "hbm" else 0
     if axis and run.language == 2:
         raise KernelError(
@@ -85,7 +87,7 @@ def declared(run: Execution, shape: object, dtype: object, buffer: object, name:
             f"{run.function}: NKI 2 has no block axes: declare a list of tiles",
         )
     if memory == "hbm" and math.prod(sizes) * dtype.itemsize > MOST_BYTES:
-        raise KernelError("too_large", f"{run.function}: {sizes} is more than 4 GiB")
+        raise KernelError("too_large", f"{run.function}: the shape {sizes} takes more than 4 GiB")
     plain = tuple(int(size) for size in sizes)
     per_partition = math.prod(plain) // plain[axis] * dtype.itemsize
     if memory != "hbm" and per_partition > MOST_BYTES_PER_PARTITION:
@@ -126,7 +128,9 @@ def full(
     elif not found.on_chip and fill_value == 0:
         _fill_values(run, found, fill_value)
     elif not found.on_chip:
-        raise KernelError("unsupported_memory", f"{run.function}: a tensor in HBM is not filled")
+        raise KernelError(
+            "unsupported_memory", f"{run.function}: a tensor in HBM can only be filled with 0"
+        )
     if found.memory == "psum" and fill_value == 0:
         found.buffer.zeroed = True
         _fill_values(run, found, fill_value)
@@ -212,7 +216,7 @@ def shared_constant(run: Execution, constant_array: object, dtype: DType | None 
     """nl.shared_constant: a numpy array in HBM."""
     if not isinstance(constant_array, HostArray):
         raise KernelError(
-            "unsupported_operand", f"{run.function} takes an array of numpy, such as np.eye(128)"
+            "unsupported_operand", f"{run.function} takes a NumPy array, such as np.eye(128)"
         )
     return constant(run, constant_array, dtype or _machine_type(constant_array))
 

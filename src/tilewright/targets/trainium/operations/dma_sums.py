@@ -46,15 +46,14 @@ def dma_compute(
     if not isinstance(srcs, (list, tuple)) or len(srcs) < 2:
         raise KernelError(
             "unsupported_operand",
-            f"{run.function}: srcs must be two tensors or more: to add to dst, give it as one of "
-            "them",
+            f"{run.function}: srcs must be two or more tensors; to add to dst, include dst in srcs",
         )
     if name_of(reduce_op, "reduce_op") != "add":
         raise KernelError("unsupported_operator", f"{run.function}: reduce_op must be nl.add")
     ones = [1.0] * len(srcs)
     if scales is not None and (not isinstance(scales, (list, tuple)) or list(scales) != ones):
         raise KernelError(
-            "unsupported_operand", f"{run.function}: scales must be a 1.0 for each of srcs"
+            "unsupported_operand", f"{run.function}: scales must be 1.0 for each tensor in srcs"
         )
     place = tensor(run, dst, "dst")
     check_writable(run, place, by_dma=True)

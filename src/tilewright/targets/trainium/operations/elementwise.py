@@ -148,7 +148,7 @@ def tensor_scalar(
     chosen_engine = chosen(run, engine, "any", ("dve", "act", "pool"), view, *columns)
     if chosen_engine == "pool" and names != ["rsqrt"]:
         raise KernelError(
-            "unsupported_engine", f"{run.function}: of its operations Pool has only rsqrt"
+            "unsupported_engine", f"{run.function}: the Pool engine computes only rsqrt"
         )
     out = destination(run, dst, view.shape, dtype or view.dtype, chosen_engine)
     made = run.emit(

@@ -120,7 +120,9 @@ def alu(name: str) -> Callable[[Any, Any], Any]:
     found = _ALU.get(name)
     if found is None:
         known = ", ".join(sorted(_ALU))
-        raise KernelError("unsupported_operator", f"there is no ALU operation {name}: {known}")
+        raise KernelError(
+            "unsupported_operator", f"there is no ALU operation {name}; the operations are {known}"
+        )
     return found
 
 
@@ -129,7 +131,9 @@ def activation(name: str) -> Callable[[Any], Any]:
     found = _ACTIVATIONS.get(name)
     if found is None:
         known = ", ".join(sorted(_ACTIVATIONS))
-        raise KernelError("unsupported_operator", f"there is no activation {name}: {known}")
+        raise KernelError(
+            "unsupported_operator", f"there is no activation {name}; the activations are {known}"
+        )
     return found
 
 
@@ -148,7 +152,9 @@ def _reduction(name: str) -> tuple[Callable[..., Any], float]:
     found = _REDUCTIONS.get(name)
     if found is None:
         known = ", ".join(sorted(_REDUCTIONS))
-        raise KernelError("unsupported_operator", f"there is no reduction by {name}: {known}")
+        raise KernelError(
+            "unsupported_operator", f"there is no reduction with {name}; the operations are {known}"
+        )
     return found
 
 

@@ -26,8 +26,8 @@ def gather_flattened(
     if source.partitions != chosen.partitions:
         raise KernelError(
             "num_partition_mismatch",
-            f"{run.function}: data {source.shape} and indices {chosen.shape} must have as many "
-            "partitions",
+            f"{run.function}: data {source.shape} and indices {chosen.shape} must have the "
+            "same number of partitions",
         )
     out = destination(run, dst, chosen.shape, dtype or source.dtype, "pool")
     record_result(run, out, run.emit("local_gather", "pool", (source, chosen), (out,), mask=mask))
@@ -52,8 +52,8 @@ def local_gather(
     if source.partitions != chosen.partitions or source.partitions % _LANES:
         raise KernelError(
             "num_partition_mismatch",
-            f"{run.function}: src_buffer {source.shape} and index {chosen.shape} must have as many "
-            f"partitions, a multiple of {_LANES}",
+            f"{run.function}: src_buffer {source.shape} and index {chosen.shape} must have the "
+            f"same number of partitions, a multiple of {_LANES}",
         )
     if chosen.dtype.name != "uint16":
         raise KernelError(
@@ -81,7 +81,7 @@ def local_gather(
         raise KernelError(
             "unsupported_dtype",
             f"{run.function}: dst is {out.dtype}, but src_buffer is {source.dtype}, and the "
-            "operation converts no types",
+            "operation does not convert types",
         )
     settings = {"num_elem_per_idx": num_elem_per_idx, "num_valid_indices": valid}
     reads = (source, chosen)
@@ -108,7 +108,7 @@ def _taken(run: Execution, source: View, at: Values) -> Values:
     if ((at < 0) | (at >= rows.shape[1])).any():
         raise KernelError(
             "tensor_access_out_of_bound",
-            f"{run.function}: indices reach {int(at.min())}..{int(at.max())} of "
-            f"{rows.shape[1]} elements",
+            f"{run.function}: the indices range from {int(at.min())} to {int(at.max())}, but there "
+            f"are {rows.shape[1]} elements",
         )
     return np.take_along_axis(rows, at, 1)

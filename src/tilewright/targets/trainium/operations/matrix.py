@@ -86,8 +86,8 @@ def _check_onezero(run: Execution, view: View, name: str, promised: bool) -> Non
     if not ((values == 0) | (values == 1)).all():
         raise KernelError(
             "unsupported_operand",
-            f"{run.function}: is_{name}_onezero=True, but {name} holds other numbers than 0 and 1: "
-            "leave it out",
+            f"{run.function}: is_{name}_onezero=True, but {name} contains numbers other than 0 and "
+            f"1: omit is_{name}_onezero",
         )
 
 
@@ -97,8 +97,8 @@ def _check_product(
     if left.partitions != right.partitions:
         raise KernelError(
             "num_partition_mismatch",
-            f"{run.function}: stationary {left.shape} and moving {right.shape} must have as many "
-            "partitions (the axis that is summed)",
+            f"{run.function}: stationary {left.shape} and moving {right.shape} must have the "
+            "same number of partitions (the axis that is summed)",
         )
     for view, name, most in (
         (left, "stationary", MOST_STATIONARY),
@@ -118,7 +118,7 @@ def _check_product(
         raise KernelError(
             "unsupported_operand",
             f"{run.function}: stationary is {left.dtype} and moving is {right.dtype}: if one is "
-            "float32 both must be",
+            "float32, both must be",
         )
     if any(n % 32 for n in (*position, *size)) or any(n > 128 for n in size):
         raise KernelError(

@@ -90,7 +90,7 @@ def tensor_reduce(
     name = name_of(op)
     view = tile(run, data, "data")
     if name == "subtract":
-        raise KernelError("unsupported_operator", f"{run.function}: op subtract")
+        raise KernelError("unsupported_operator", f"{run.function}: op cannot be subtract")
     neutral(name)
     axes = _axes(run, view, axis, not any_axes)
     shape = _shape(view.shape, axes, keepdims)

@@ -78,7 +78,7 @@ def select_reduce(
         raise KernelError(
             "shape_mismatch",
             f"{run.function}: predicate {chooser.shape}, on_true {source.shape} and dst "
-            f"{out.shape} must have as many elements in each partition",
+            f"{out.shape} must have the same number of elements in each partition",
         )
     if source.memory == chooser.memory == "psum":
         raise KernelError(
@@ -166,7 +166,8 @@ def tensor_copy_dynamic_dst(
     same_partitions(run, out, view)
     if out.columns != view.columns:
         raise KernelError(
-            "shape_mismatch", f"{run.function}: dst {out.shape} and src {view.shape} differ"
+            "shape_mismatch",
+            f"{run.function}: the shapes of dst {out.shape} and src {view.shape} differ",
         )
     run.emit("tensor_copy_dynamic", "dve", (view,), (out,), mask=mask)
     if run.valued:

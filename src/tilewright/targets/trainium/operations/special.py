@@ -33,7 +33,7 @@ def iota(run: Execution, expr: object, dtype: DType, *, mask: Mask | None = None
     """NKI 1: the values of an index expression."""
     if not isinstance(expr, Index) or len(expr.counts) < 2:
         raise KernelError(
-            "unsupported_operand", f"{run.function}: expr must be made of arange with two axes"
+            "unsupported_operand", f"{run.function}: expr must be an index expression with two axes"
         )
     out = destination(run, None, expr.counts, dtype, "pool")
     settings = {"index": expr}
@@ -80,8 +80,8 @@ def _pattern_values(
     if columns.shape[1] != out.columns:
         raise KernelError(
             "shape_mismatch",
-            f"{run.function}: the pattern has {columns.shape[1]} elements, a partition of dst "
-            f"{out.columns}",
+            f"{run.function}: the pattern has {columns.shape[1]} elements, but a partition of "
+            f"dst has {out.columns}",
         )
     rows = offset + np.arange(out.partitions).reshape(-1, 1) * multiplier
     found: Values = (rows + columns).reshape(out.shape)
@@ -157,7 +157,8 @@ def affine_select_into(
         )
     if view.partitions != out.partitions or view.columns != out.columns:
         raise KernelError(
-            "shape_mismatch", f"{run.function}: dst {out.shape} and tile {view.shape} differ"
+            "shape_mismatch",
+            f"{run.function}: the shapes of dst {out.shape} and tile {view.shape} differ",
         )
     compare = alu(name_of(cmp_op, "cmp_op"))
     places = _pattern_values(run, pattern, offset, channel_multiplier, out)
@@ -217,7 +218,8 @@ def bn_aggr(
     if view.columns % 3:
         raise KernelError(
             "unsupported_operand",
-            f"{run.function}: {view.columns} elements in a partition are not triples of bn_stats",
+            f"{run.function}: a partition has {view.columns} elements, but bn_stats writes groups "
+            "of 3",
         )
     out = destination(run, dst, (view.partitions, 2), dtype or FLOAT32, "dve")
     record_result(run, out, run.emit("bn_aggr", "dve", (view,), (out,), mask=mask))

@@ -216,7 +216,8 @@ def added(run: Execution, place: View, source: View, mask: Mask | None) -> None:
     if math.prod(place.shape) != math.prod(source.shape):
         raise KernelError(
             "shape_mismatch",
-            f"{run.function}: src {source.shape} and dst {place.shape} must have as many elements",
+            f"{run.function}: src {source.shape} and dst {place.shape} must have the same number "
+            "of elements",
         )
     emit(run, source, place, mask, accumulate=True)
     if run.valued:
@@ -242,7 +243,8 @@ def load_transpose2d(
     view = tensor(run, src, "src")
     if view.on_chip or len(view.shape) != 2:
         raise KernelError(
-            "unsupported_operand", f"{run.function}: src {view.shape} must be two-dimensional HBM"
+            "unsupported_operand",
+            f"{run.function}: src {view.shape} must be a two-dimensional tensor in HBM",
         )
     return _dma_transposed(run, view, dtype, mask)
 

@@ -220,7 +220,8 @@ def _slice(item: slice, size: int) -> tuple[int, int, int]:
     for part in (item.start, item.stop, item.step):
         if part is not None and (isinstance(part, bool) or not isinstance(part, int)):
             raise KernelError(
-                "unsupported_indexing", f"a slice is bounded by {_described(part)}, not a number"
+                "unsupported_indexing",
+                f"the bounds and the step of a slice must be integers, not {_described(part)}",
             )
     step = 1 if item.step is None else item.step
     if step < 1:
@@ -280,7 +281,10 @@ def _at_least_2d(view: View) -> View:
     if len(view.shape) >= 2 or not view.on_chip:
         return view
     if view.gather is not None:
-        raise KernelError("1d_arange_not_supported", "a tile is indexed by a grid of one axis")
+        raise KernelError(
+            "1d_arange_not_supported",
+            "a tile is indexed with a grid of one axis, but needs grids of two axes",
+        )
     shape, psteps, fsteps = (*view.shape, 1), (*view.psteps, 0), (*view.fsteps, 0)
     return View(view.buffer, shape, psteps, fsteps, view.p0, view.f0, None, view.mask)
 
@@ -290,7 +294,8 @@ def _indexed_again(view: View, items: tuple[object, ...]) -> View:
     assert view.gather is not None
     if any(isinstance(item, Index) for item in items) or view.mask is not None:
         raise KernelError(
-            "unsupported_indexing", "what was indexed with grids can only be sliced further"
+            "unsupported_indexing",
+            "a tensor that was indexed with grids can only be sliced further",
         )
     key: Any = tuple(slice(i, i + 1) if isinstance(i, int) else i for i in items)
     gather = view.gather.mapped(lambda array: np.broadcast_to(array, view.shape)[key])

@@ -230,7 +230,7 @@ class View:
         """The same elements with another shape, if this requires no reordering."""
         if math.prod(shape) != math.prod(self.shape):
             raise KernelError(
-                "shape_mismatch", f"a tensor of shape {self.shape} has no shape {shape}"
+                "shape_mismatch", f"a tensor of shape {self.shape} cannot be reshaped to {shape}"
             )
         if self.gather is not None or self.mask is not None:
             raise KernelError("unsupported_reshape", "an indexed tile cannot be reshaped")
