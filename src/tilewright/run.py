@@ -306,8 +306,8 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
         was, now = run.versions.get(name, "none"), versions.get(name, "none")
         if was != now:
             raise ConfigurationError(
-                f"run {run.id} was made with {name} {was}, and here is {now}: its results would "
-                "not be comparable, so start a new run with the same `optimize` command."
+                f"run {run.id} was made with {name} {was}, but this machine has {now}: its results "
+                "would not be comparable, so start a new run with the same `optimize` command."
             )
 
 

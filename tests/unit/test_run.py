@@ -380,7 +380,7 @@ def test_a_run_of_another_version_is_not_continued(
     world.interrupt_after = 5
     cut = run.optimize("toy:digits", QUICK, project=tmp_path)
     monkeypatch.setattr(world.target, "versions", lambda: {"toy": "2"})
-    with pytest.raises(ConfigurationError, match="toy 1, and here is 2"):
+    with pytest.raises(ConfigurationError, match="toy 1, but this machine has 2"):
         run.resume(cut.run_id, project=tmp_path)
     world.interrupt_after = None
     assert run.optimize("toy:digits", QUICK, project=tmp_path).run_id != cut.run_id

@@ -148,8 +148,8 @@ def _output_names(task: Task, count: int) -> Sequence[str]:
     names = task.outputs or (["out"] if count == 1 else [f"out{i}" for i in range(count)])
     if isinstance(names, str) or len(names) != count:
         raise WorkloadError(
-            f"reference {task.name} returned {count} array(s), and outputs names {names!r}. Give "
-            "one name for each."
+            f"reference {task.name} returned {count} array(s), but outputs is {names!r}. Give "
+            "one name for each array."
         )
     for name in (*task.inputs, *names):
         if not _IDENTIFIER.fullmatch(name):

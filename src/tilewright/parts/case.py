@@ -84,7 +84,7 @@ class Case:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the task has no tolerance of its own, so that whole numbers must be exact."""
+        """Whether the task has no tolerance of its own, so that integers must be exact."""
         return self.workload.tolerance == Tolerance()
 
     @property

@@ -162,7 +162,7 @@ class Cases:
     def timed(self, session: int = 0) -> Case:
         """The case of a timed run, with the first distribution that is compared.
 
-        For whole numbers, a separate distribution is used (`inputs.OF_TIMED_INTEGERS`). Later
+        For integers, a separate distribution is used (`inputs.OF_TIMED_INTEGERS`). Later
         distributions would time slow paths of a processor, such as those for subnormal numbers.
         Every candidate is timed on the case of session 0, which is kept.
         """

@@ -249,7 +249,7 @@ def _reduction(called: Callable[..., Any], given: Mapping[str, Any], outputs: Se
 
 
 def _likeness(values: NDArray[Any]) -> str:
-    """TOML for random values in the same range; empty for whole numbers and equal values."""
+    """TOML for random values in the same range; empty for integers and equal values."""
     if not is_float(values.dtype.name) or not values.size:
         return ""
     numbers = values.astype(np.float64)

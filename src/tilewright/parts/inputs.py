@@ -33,7 +33,7 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
 `full-range`: uniform over the type; outputs saturate. `sparse`: about four products of each output
 are not zero. `extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of
 large values and of small values. `structured`: like `small`, but with rows and blocks that are
-zero, equal or constant; for whole numbers sometimes like `extremes`, and sometimes with values of
+zero, equal or constant; for integers sometimes like `extremes`, and sometimes with values of
 one sign (`parts.structured_inputs`).
 """
 
@@ -67,7 +67,7 @@ These numbers are for float32. Types with a smaller range or fewer digits get va
 represent."""
 
 OF_TIMED_INTEGERS = "mixed ranges"
-"""The distribution of timed calls if all inputs are whole numbers: rows of `small` and of
+"""The distribution of timed calls if all inputs are integers: rows of `small` and of
 `full-range` values in random order. On `small` values alone, a kernel could gain time by sums of 16
 bits or by skipping zeros, which most inputs do not allow. On `full-range` values alone, most
 outputs saturate, so a kernel could compute only their signs.
@@ -76,7 +76,7 @@ outputs saturate, so a kernel could compute only their signs.
 _OUTPUT_DEVIATION = 45.0  # of a sum of products, so that few outputs of int8 saturate
 _LIMIT_INT32 = 1 << 20  # limits biases of all distributions, so that sums do not overflow
 _SPARSE_PRODUCTS = 4
-_STRUCTURED_EXTREMES = 0.25  # share of the structured arrays of whole numbers
+_STRUCTURED_EXTREMES = 0.25  # share of the structured arrays of integers
 _FLOAT_EXTREMES = np.array([-1e3, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e3])
 _BELOW_OVERFLOW = 8  # by how many powers of two a sum of products is below the largest number
 _OUTLIER_EVERY, _OUTLIER = 1000, 1e3
@@ -129,7 +129,7 @@ def draw(
 FILLS = ("nan", "half nan", "numbers", "positive", "negative", "zeros", "one value")
 """Kinds of contents that an output has before a call. The results of a kernel must not depend on
 them: on NaN, on numbers of any sign, or on the same number everywhere. The first three kinds are
-the same for whole numbers, which are then random.
+the same for integers, which are then random.
 """
 _NAN_SHARES = {"nan": 1.0, "half nan": 0.5}
 
@@ -210,7 +210,7 @@ def _draw_integer(
 def _uniform(
     low: int, high: int, shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> Array:
-    """Whole numbers from `low` to `high`, both included."""
+    """Integers from `low` to `high`, both included."""
     values: Array = rng.integers(low, high, shape, dtype=dtype.type, endpoint=True)
     return values
 

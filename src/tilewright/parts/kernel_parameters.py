@@ -124,7 +124,7 @@ def _differs(
 
 def _may_hold(declared: str, dtype: str) -> bool:
     """Whether a kernel may mean elements of `dtype` by a type. Some kernels read floating-point
-    numbers as whole numbers of the same size.
+    numbers as integers of the same size.
     """
     one, other = np.dtype(declared), np.dtype(dtype)
     if one.itemsize != other.itemsize:

@@ -17,7 +17,7 @@ FEWEST = 4
 """Minimum size of an axis whose slices get structure."""
 _END = 0.9  # probability that the first, or the last, slice along an axis is zero
 _BAND = 4  # a band has at most 1 / _BAND of the slices of an axis
-_ONE_SIGN = 0.75  # probability that whole numbers have one sign
+_ONE_SIGN = 0.75  # probability that integers have one sign
 _WHOLE = 0.125  # probability of an array in which only one element or a diagonal is not zero
 
 
@@ -45,7 +45,7 @@ def structured(values: Array, rng: np.random.Generator) -> Array:
 
 
 def structured_integers(values: Array, rng: np.random.Generator) -> Array:
-    """`structured` for whole numbers, with further changes.
+    """`structured` for integers, with further changes.
 
     The results are exact for all inputs, so more of the values may be equal. Half of an axis may be
     zero, and most arrays have values of one sign. In a few arrays, all values except one element or

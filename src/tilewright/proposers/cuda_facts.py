@@ -20,10 +20,10 @@ FACTS = {
     "several-loops": "it contains more than one loop",
     "branches": "it branches in another way than by ending a thread",
     "conditions": "it contains a condition",
-    "wide-indices": "it computes with whole numbers of 64 bits",
+    "wide-indices": "it computes with integers of 64 bits",
     "maxima-and-exponentials": "it computes maxima or chooses values, and exponentials",
     "shared-memory": "it declares shared memory",
-    "shared-numbers": "it declares shared memory that may hold whole numbers",
+    "shared-numbers": "it declares shared memory that may hold integers",
     "shared-tiles": "it declares a shared array of two dimensions, or of a dynamic size",
     "slow-functions": "it divides, or calls a function that has a faster, less exact form",
     "unrolled": "it asks the compiler to unroll a loop, or has constant loop bounds",
@@ -35,7 +35,7 @@ FACTS = {
     "no-vectors": "it uses no vector type, such as float4",
     "no-shuffles": "threads of a block are synchronised, and no warp shuffle is used",
     "no-exchange": "no warp shuffle is used",
-    "no-votes": "it declares shared memory that may hold whole numbers, and no warp vote is used",
+    "no-votes": "it declares shared memory that may hold integers, and no warp vote is used",
     "no-async-copies": "it declares shared memory, and copies nothing asynchronously",
     "no-padding": "it declares a shared tile that is not padded",
     "no-tensor-cores": "it does not multiply on tensor cores",
@@ -125,11 +125,11 @@ _OF_INDICES = re.compile(
 numbers or that round up, and in those by powers of two."""
 _INTEGER = r"(?:(?:const|unsigned|int|size_t|long|short|u?int(?:8|16|32|64)_t)\b\s*)"
 _WHOLE = re.compile(rf"\b{_INTEGER}+([^;(){{}}]*)")
-"""The names that one declaration declares as whole numbers, with their values."""
+"""The names that one declaration declares as integers, with their values."""
 _ONE = re.compile(rf"\s*{_INTEGER}*([A-Za-z_]\w*)\s*(?:=|$)")
 """One of these names, with the end of what declares it or its value."""
 _REAL = re.compile(r"\b(?:float|double|__?half|auto|T|scalar_t)\s+([A-Za-z_]\w*)")
-"""A name that is declared as something other than a whole number, at least somewhere."""
+"""A name that is declared as something other than an integer, at least somewhere."""
 _DIVIDED = re.compile(r"([\w.\])>]?)\s*(\(\s*[\w\s+*%-]*\)|\b[A-Za-z_]\w*)\s*/(?!=)")
 """What precedes a dividend, if the dividend is only a part of an expression, and the dividend."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -138,7 +138,7 @@ _LAUNCH = re.compile(r"<<<|\bcudaLaunch\w+\s*\(")
 
 
 def _without_whole_quotients(code: str) -> str:
-    """The code without divisions of values that are declared as whole numbers."""
+    """The code without divisions of values that are declared as integers."""
     parts = [part for match in _WHOLE.finditer(code) for part in match[1].split(",")]
     whole = {found[1] for part in parts if (found := _ONE.match(part))}
     whole -= set(_REAL.findall(code))

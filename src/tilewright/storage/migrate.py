@@ -86,7 +86,8 @@ def migrate(connection: Connection, name: str, elsewhere: str, target: str = HEA
     except ModuleNotFoundError as error:
         raise StorageError(
             f"{name} was written by an earlier tilewright (its schema is {current}, this version "
-            f"reads {HEAD}), and what upgrades it is missing. Install it with `pip install "
+            f"reads {HEAD}), and the extra that upgrades it is missing. Install it with `pip "
+            "install "
             f"'tilewright[migrate]'`, or {elsewhere}."
         ) from error
 

@@ -85,7 +85,7 @@ def test_a_kernel_may_be_a_file(tmp_path: Path) -> None:
         ({"reference": broken}, "raised ZeroDivisionError: no; it must compute the outputs"),
         ({"reference": counts}, "function counts changes the global 'calls'"),
         ({"reference": drawn}, "gives different results when only its source is run"),
-        ({"outputs": ("a", "b")}, "returned 1 array.s., and outputs names"),
+        ({"outputs": ("a", "b")}, "returned 1 array.s., but outputs is"),
         ({"outputs": ("a b",)}, "array name 'a b' is not usable"),
         ({"inputs": {"x": np.float32(1)}}, "x is a single number"),
         ({"ranges": {"y": (0, 1)}}, "ranges names 'y'"),

@@ -133,7 +133,7 @@ def test_a_constant_is_no_python_function(task: CudaTask) -> None:
         ('"ieee"', '"bf16x3"', "not_checked", "split bfloat16"),
         ("    product[grid]", "    A.zero_()\n    product[grid]", "input_modified", "input (A)"),
         ("    product[grid]", "    grid = (M / 16, 4)\n    product[grid]", "launch_failure",
-         "not a whole number"),
+         "not an integer"),
         ("    product[grid]", "    for _ in range(1001):\n        product[grid]",
          "launch_failure", "more than 1000"),
         ("    product[grid](A, B, C, M, N, K, TILE=64)", "    product[grid](A)", "compile_error",

@@ -91,7 +91,7 @@ def program() -> Iterator[Any]:
         (4, "a tuple of one to three"),
         ((), "a tuple of one to three"),
         ((1, 1, 1, 1), "a tuple of one to three"),
-        ((2.0, 1), "not a whole number"),
+        ((2.0, 1), "not an integer"),
         ((-1, 1), "not possible"),
         ((1, 65536), "not possible"),
         ((1 << 31,), "not possible"),

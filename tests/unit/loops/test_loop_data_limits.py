@@ -120,7 +120,7 @@ def test_other_rewrites_leave_the_whole_nest_as_it_is() -> None:
         ("for (size_t j = p[i]; j < p[i + 1]; j++) if (s > 2.0f) s += v[j];",
          "not used in subscripts only"),
         ("for (size_t j = p[i]; j < p[i + 1]; j++) s += v[j / 2];", "not used in subscripts only"),
-        (f"for (uint8_t j = p[i]; j < p[i + 1]; j++) {SUM}", "not whole numbers of 32 or 64 bits"),
+        (f"for (uint8_t j = p[i]; j < p[i + 1]; j++) {SUM}", "not integers of 32 or 64 bits"),
         (f"if (v[i] > 0.0f) for (int j = p[i]; j < p[i + 1]; j++) {SUM}", "under a condition"),
         ("int o[1]; o[0] = p[i]; for (int j = 0; j < o[0]; j++) { o[0] = o[0] - 1; s += v[j]; }",
          "changes its own limit"),

@@ -181,7 +181,7 @@ def test_what_keeps_a_part_of_its_tile_does_not_land_elsewhere() -> None:
 
 @pytest.mark.parametrize("step", ["merge x", "jam r half", "strip 1 wide"])
 def test_places_of_steps_are_whole_numbers(step: str) -> None:
-    with pytest.raises(NotApplicableError, match="is not a whole number"):
+    with pytest.raises(NotApplicableError, match="is not an integer"):
         after(read(RUNNING), step)
 
 

@@ -20,7 +20,7 @@ def always_after(after: Sequence[Sequence[int]]) -> list[int]:
     itself.
 
     `after` are the successors of each block. A block without successors is an end. Sets of blocks
-    are whole numbers with one bit for each block. The set of a block that cannot reach an end
+    are integers with one bit for each block. The set of a block that cannot reach an end
     contains all blocks, and one number more. Raises `TooLargeError` if there are more than
     `MOST_BLOCKS`.
     """

@@ -42,7 +42,7 @@ _ATOMICS = {
 
 
 def signed(value: int, bits: int) -> int:
-    """The lowest `bits` of a word as a whole number with a sign."""
+    """The lowest `bits` of a word as an integer with a sign."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 

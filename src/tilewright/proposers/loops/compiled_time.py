@@ -132,7 +132,7 @@ def _prevents(expr: Expr, loop: For, types: Types) -> bool:
 
 
 def _is_whole_sum(name: str, loop: For, types: Types) -> bool:
-    """Whether a loop only reduces a whole number, in any order, and reads it nowhere else."""
+    """Whether a loop only reduces an integer, in any order, and reads it nowhere else."""
     if types.variables.get(name) in ("float", "double", "vector"):
         return False
     changes = [s for s in loop.body if isinstance(s, Assign) and s.target == Var(name)]

@@ -44,7 +44,7 @@ static inline vf v_select(vf which, vf a, vf b) {
   return (vf)(((vi)a & chosen) | ((vi)b & ~chosen));
 }""",
     # The conversion uses 32 bits, which compilers do in one instruction; larger floats are already
-    # whole numbers.
+    # integers.
     "v_trunc": """\
 /* each lane without its fraction; the sign stays */
 static inline vf v_trunc(vf a) {

@@ -19,7 +19,7 @@ floors refuse results, so they are taken this many times lower than the peaks sa
 def products_per_s(workload: Workload, peaks: Peaks) -> float:
     """The peak rate of multiply-adds on the types of a workload's inputs.
 
-    `Peaks` has that of float32. If all inputs are whole numbers, instructions for dot products take
+    `Peaks` has that of float32. If all inputs are integers, instructions for dot products take
     four of 8 bits or two of 16 bits for each float32.
     """
     only_whole = all(t.kind in "iu" for t in _types(workload))

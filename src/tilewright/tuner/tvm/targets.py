@@ -120,7 +120,7 @@ def _described(text: str, threads: int) -> TuningTarget:
         device = device or found
         if not isinstance(device, GpuDevice):
             raise InputError(
-                "--target: a CUDA target needs a device that is here, or one to assume. Add "
+                "--target: no GPU was found on this machine. To name the GPU that is assumed, add "
                 f'"device" with one of {", ".join(device_names())}.'
             )
         return _gpu(device, found, fields)

@@ -30,7 +30,7 @@ from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
 _WHOLE = re.compile(r"(0[xX][0-9a-fA-F]+|0|[1-9]\d*)([uU]?[lL]{0,2}|[lL]{1,2}[uU])")
 _EXACT = 7
-"""Whole numbers with fewer digits are exact as floats."""
+"""Integers with fewer digits are exact as floats."""
 _LONGEST = 80
 """Maximum number of characters of an integer literal; C has none of more than 64 bits."""
 _ORDER = ("<", "<=", ">", ">=")
@@ -101,7 +101,7 @@ def combined(
         if ends[0] is not None and ends[1] is not None:
             return number(int(_CONSTANT[sign](*ends)))
     if sign in _WHOLE_ONLY and not is_whole(kind):
-        raise UnsupportedError(node, f"the operator {sign} is for whole numbers")
+        raise UnsupportedError(node, f"the operator {sign} is for integers")
     if sign in ("<<", ">>"):
         kind = promoted(left.type)
     wraps = sign in _ORDER and _wraps(left, right)
@@ -208,7 +208,7 @@ def smaller_or_larger(test: Expr, value: Value, other: Value) -> Value | None:
 
 
 def needless_choice(test: Expr, value: Value, other: Value) -> bool:
-    """Whether two whole numbers are equal where a test is false, as in `x != 3 ? x - 3 : 0`."""
+    """Whether two integers are equal where a test is false, as in `x != 3 ? x - 3 : 0`."""
     if not is_whole(value.type) or not is_whole(other.type):
         return False
     left, right = test, Number("0")

@@ -86,7 +86,7 @@ class DataLoops(Statements):
         return start, limit
 
     def _of_data(self, node: Node) -> Value | None:
-        """The value of a whole number if it depends on data."""
+        """The value of an integer if it depends on data."""
         if has_effects(node):
             return None
         value = self.value(node)
@@ -176,7 +176,7 @@ class DataLoops(Statements):
         if any(name in assigned(n, {}) for n in head.body):
             raise UnsupportedError(node, f"{what}, and the loop's body changes {name}")
         if not is_whole(limits[1].type) or limits[0].type not in _COUNTING:
-            raise UnsupportedError(node, f"{what}, and are not whole numbers of 32 or 64 bits")
+            raise UnsupportedError(node, f"{what}, and are not integers of 32 or 64 bits")
         if self._guards:
             raise UnsupportedError(node, f"{what}, and the loop runs under a condition")
 

@@ -150,7 +150,7 @@ class Expressions:
         """An integer that is the same in every run. Raises `UnsupportedError`."""
         interval = self.value(node).interval
         if interval is None or interval[0] != interval[1]:
-            raise UnsupportedError(node, f"{text_of(node)!r} is not a constant whole number")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not a constant integer")
         return interval[0]
 
     def place(self, node: Node) -> Place:
@@ -314,7 +314,7 @@ class Expressions:
     def _index(self, node: Node) -> Value:
         found = self.value(node)
         if not is_whole(found.type):
-            raise UnsupportedError(node, f"{text_of(node)!r} is not a whole number")
+            raise UnsupportedError(node, f"{text_of(node)!r} is not an integer")
         return found
 
     def _inside(self, node: Node, place: Place, index: Value) -> Place:

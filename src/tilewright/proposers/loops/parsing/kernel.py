@@ -475,7 +475,7 @@ def _lanes(node: Node) -> int:
         return 0
     size = _VECTOR_SIZE.search(text)
     if size is None:
-        raise UnsupportedError(node, "the size of the vector type vf is not a whole number")
+        raise UnsupportedError(node, "the size of the vector type vf is not an integer")
     return int(size.group(1)) // 4
 
 

@@ -1,4 +1,4 @@
-"""What a condition says about whole numbers that are followed.
+"""What a condition says about integers that are followed.
 
 Before::
 

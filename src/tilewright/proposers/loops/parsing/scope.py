@@ -195,6 +195,6 @@ def times(value: Value, factor: int) -> Value:
 
 
 def number(value: int) -> Value:
-    """A whole number."""
+    """An integer."""
     literal = Number(str(abs(value)))
     return Value(literal if value >= 0 else Negative(literal), "int", (value, value))

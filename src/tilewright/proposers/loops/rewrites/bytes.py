@@ -225,7 +225,7 @@ def _converted(factor: _Factor, kind: Type) -> _Factor:
 
 
 def _constant(expr: Expr) -> int | None:
-    """The value of a whole number, which may be converted to a type that can represent it."""
+    """The value of an integer, which may be converted to a type that can represent it."""
     if isinstance(expr, Cast) and expr.type in _SIGNED:
         value = _constant(expr.value)
         return value if value is not None and fits((value, value), expr.type) else None

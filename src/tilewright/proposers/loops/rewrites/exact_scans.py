@@ -130,7 +130,7 @@ def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
     known[loop.variable] = "int"
     kind = type_of(added, known)
     if kind is None or (is_whole(total_type) and not is_whole(kind)):
-        raise NotApplicableError(f"what is added to {total.name} is not a whole number")
+        raise NotApplicableError(f"what is added to {total.name} is not an integer")
     _require_unwritten((*needed, scanned), loop.body[:place])
     require_independent(loop, kernel)
     taken = names_in(kernel)

@@ -27,7 +27,7 @@ def interleave(kernel: Kernel, number: int) -> Kernel:
     `NotApplicableError`."""
     loop = loops(kernel)[number]
     if not loop.body or not all(isinstance(s, Command) for s in loop.body):
-        raise NotApplicableError("the loop contains more than commands")
+        raise NotApplicableError("the loop contains code other than commands")
     body = _put_off(tuple(s for s in loop.body if isinstance(s, Command)))
     if body == loop.body:
         raise NotApplicableError("every load is already just before its first use")

@@ -60,7 +60,7 @@ def moved_out(
         costs = any(isinstance(e, (Element, Call)) for e in walk(expr))
         if costs and expr in always and all(map(may_move, walk(expr))) and is_float(expr):
             found.setdefault(expr, Var(fresh("same", taken)))
-        elif not isinstance(expr, (Element, Load)):  # subscripts are whole numbers
+        elif not isinstance(expr, (Element, Load)):  # subscripts are integers
             for part in parts(expr):
                 search(part)
 

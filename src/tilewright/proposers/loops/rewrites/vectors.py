@@ -141,7 +141,7 @@ class Converter:
             self._whole.cut.add(name)
         if self._whole.is_whole(expr):
             if kind not in _WIDE and not self._whole.fits(expr, kind):
-                raise NotApplicableError(f"a whole number may not fit the type {kind}")
+                raise NotApplicableError(f"an integer may not fit the type {kind}")
             return value
         if not is_whole(kind) or kind == "_Bool" or self._whole.is_double(expr):
             raise NotApplicableError(f"vectors are not converted to {kind}")

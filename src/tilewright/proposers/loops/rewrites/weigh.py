@@ -116,6 +116,6 @@ def _added(statement: Assign) -> tuple[str, Expr | None]:
 
 
 def _is_whole(kernel: Kernel, variables: dict[str, Type], term: Expr) -> bool:
-    """Whether a term is a whole number that is computed without calls."""
+    """Whether a term is an integer that is computed without calls."""
     plain = not any(isinstance(e, Call) for e in walk(term))
     return plain and is_whole(Types(element_types(kernel), variables).of(term))

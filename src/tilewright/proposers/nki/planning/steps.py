@@ -78,7 +78,7 @@ def _count(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise NotApplicableError(f"{text!r} is not a whole number") from None
+        raise NotApplicableError(f"{text!r} is not an integer") from None
 
 
 _APPLY: Mapping[str, Callable[..., Kernel]] = {

@@ -56,7 +56,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Whole:
-    """A C++ expression of a whole number that is known when the answer runs."""
+    """A C++ expression of an integer that is known when the answer runs."""
 
     code: str
 

@@ -172,7 +172,7 @@ class Written:
     """C statements that compute the values of formulas.
 
     `leaf` gives the expression for what is neither computed from other formulas nor known, and
-    `whole` that for a whole number.
+    `whole` that for an integer.
     """
 
     known: dict[Formula, str]
@@ -242,7 +242,7 @@ _PLAIN = {
     **dict.fromkeys(("logical_or", "bitwise_or"), "({0} != 0.0f || {1} != 0.0f ? 1.0f : 0.0f)"),
 }  # fmt: skip
 """PyTorch's element-wise operations without settings. The truth values of a mask are 1 and 0.
-`differs` is `ne` of whole numbers without a condition, because tests may contain only one case."""
+`differs` is `ne` of integers without a condition, because tests may contain only one case."""
 _OF_TWO = {
     "add", "sub", "rsub", "mul", "div", "maximum", "minimum", "gt", "ge", "lt", "le", "eq", "ne",
     "xlogy", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "differs",

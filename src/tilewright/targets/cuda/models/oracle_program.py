@@ -97,7 +97,7 @@ def _recorded() -> Iterator[list[Any]]:
 
 
 def constants_of(text: str) -> dict[str, int]:
-    """Whole numbers that are assigned once to a name at the top level, by name."""
+    """Integers that are assigned once to a name at the top level, by name."""
     found: dict[str, int] = {}
     twice: set[str] = set()
     for _, name, given in _assigned(ast.parse(text)):

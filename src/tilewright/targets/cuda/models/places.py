@@ -18,7 +18,7 @@ Size = tuple[int, int]
 """A number at the problem's own sizes, and at the sizes of the check on the CPU."""
 Shape = tuple[Size, ...]
 FLOAT, WHOLE = "float", "int64_t"
-"""The types of elements in C. Whole numbers are only compared and counted, up to 2^24."""
+"""The types of elements in C. Integers are only compared and counted, up to 2^24."""
 ONE: Size = (1, 1)
 ZERO: Size = (0, 0)
 COMPUTED = "place"
@@ -34,7 +34,7 @@ class OtherError(Exception):
 class Term:
     """The number `of / inner % extent * times`; without an extent, `of / inner * times`.
 
-    `of` is a variable of the kernel, another index, or a whole number that the kernel reads.
+    `of` is a variable of the kernel, another index, or an integer that the kernel reads.
     """
 
     of: str | Index | Element = COMPUTED

@@ -241,7 +241,7 @@ class Reading:
         """The kernel that computes a value of arrays with these shapes."""
         if is_simple(value.formula):
             if value.kind != FLOAT:
-                raise OtherError("it only chooses or reorders whole numbers")
+                raise OtherError("it only chooses or reorders integers")
             return Recognised(value.formula, value.shape, None, (), (), value.shape, arrays,
                               value.kind)  # fmt: skip
         if not is_of_a_row(value.formula):

@@ -69,9 +69,9 @@ _ON_WHOLE = {
     "ne",
     "differs",
 }
-"""Operations that may take or give whole numbers."""
+"""Operations that may take or give integers."""
 _OF_FLOATS = {"argmax", "argmin", "gather"}
-"""Those of them whose first operand may not be whole numbers."""
+"""Those of them whose first operand may not be integers."""
 _INDICES = "torch.int64"
 _TRUTHS = "torch.bool"
 _TYPES = ("torch.float32", _TRUTHS)
@@ -199,7 +199,7 @@ def _next(
         if simple and (name not in now or not _reads_arrays(value.formula)):
             continue
         if value.kind != FLOAT:
-            raise OtherError("a kernel would read whole numbers that another one computes")
+            raise OtherError("a kernel would read integers that another one computes")
         if value.formula not in made:
             made[value.formula] = f"step {len(kernels)}"
             kernels.append(reading.kernel(value, dict(arrays)))

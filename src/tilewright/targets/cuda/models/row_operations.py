@@ -21,7 +21,7 @@ _OF_ALL = {"sum": "sum.dim_IntList", "mean": "mean.dim", "amax": "amax.default",
            "amin": "amin.default", "max": "amax.default", "min": "amin.default"}  # fmt: skip
 """Operations that can reduce all elements to one number, and the same along some axes."""
 MOST_WHOLE = 1 << 24
-"""Whole numbers up to this one are exact as float32."""
+"""Integers up to this one are exact as float32."""
 _ROWS = 1024
 """Number of rows that keep a GPU busy."""
 

@@ -160,12 +160,12 @@ def dense(shape: Sequence[int]) -> tuple[int, ...]:
 def extents(grid: Any) -> tuple[int, int, int]:
     """Number of programs of a launch along each axis. Raises `LauncherError`."""
     if not isinstance(grid, (tuple, list)) or not 1 <= len(grid) <= 3:
-        raise LauncherError(f"a grid is a tuple of one to three whole numbers, not {grid!r:.80}")
+        raise LauncherError(f"a grid is a tuple of one to three integers, not {grid!r:.80}")
     found = (*grid, 1, 1)[:3]
     for size, most in zip(found, _GRID):  # noqa: B905 -- older versions of Python may run this
         if not isinstance(size, int):
-            raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is not a whole "
-                                "number: use triton.cdiv or //")  # fmt: skip
+            raise LauncherError(f"the grid {grid!r:.80} holds {size!r:.40}, which is not an "
+                                "integer: use triton.cdiv or //")  # fmt: skip
         if not 0 <= size <= most:
             raise LauncherError(f"the grid {grid!r:.80} is not possible: a GPU takes 0 to "
                                 f"{_GRID[0]} programs along the first axis, and 0 to {_GRID[1]} "

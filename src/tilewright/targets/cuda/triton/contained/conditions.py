@@ -159,7 +159,7 @@ def _mark(made: Any) -> None:
 
 
 def _bits(handle: Any) -> Any:
-    """Elements as whole numbers, as atomic operations compare them."""
+    """Elements as integers, as atomic operations compare them."""
     data = np.asarray(handle.data)
     return data.view(f"u{data.itemsize}")
 

@@ -166,14 +166,14 @@ def _masked_load(method: Any) -> Any:
 
 
 class _Divided:
-    """Whole numbers divided by zero, which Triton does not define: 0 in one call, and as on a GPU
+    """Integers divided by zero, which Triton does not define: 0 in one call, and as on a GPU
     -1 in the next."""
 
     by_zero = 0
 
     @classmethod
     def whole(cls, method: Any) -> Any:
-        """Division or remainder of whole numbers."""
+        """Division or remainder of integers."""
 
         def divided(self: Any, left: Any, right: Any) -> Any:
             found = method(self, left, right)
