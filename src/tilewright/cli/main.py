@@ -7,12 +7,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import typer
 from typer.exceptions import TyperException
+from typer.main import get_command
 
 from tilewright.cli import (
     STARTED,
@@ -163,6 +166,12 @@ def _global_options(
     context.default_map = defaults(context.command)
 
 
+@cache
+def _commands() -> Any:
+    """All commands. Cached, because making them takes 50 ms."""
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     try:
@@ -170,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _require_text(given)
         began = STARTED if arguments is None else monotonic()
         name = _program_name(given)
-        code = app(args=arguments, prog_name=name, standalone_mode=False, obj=began)
+        code = _commands()(args=arguments, prog_name=name, standalone_mode=False, obj=began)
     except TilewrightError as error:
         _complain(str(error))
         code = error.exit_code
