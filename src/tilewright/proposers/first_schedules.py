@@ -69,6 +69,7 @@ class FirstSchedules:
         self, rewriter: Rewriter, others: ParametersFirst, search: ParameterSearch
     ) -> None:
         self.name = others.name
+        self.modules = others.modules
         self._rewriter, self._others, self._search = rewriter, others, search
         self._planned: dict[int, tuple[Plan, ...]] = {}  # by seed
         self._start: Trial | None = None

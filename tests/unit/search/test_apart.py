@@ -16,7 +16,12 @@ import pytest
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, InternalError, WorkloadError
+from tilewright.core.plugins import load_target
 from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
+from tilewright.proposers.builtin import BuiltinProposer
+from tilewright.proposers.first_schedules import FirstSchedules
+from tilewright.proposers.parameters import ParametersFirst
+from tilewright.proposers.random_steps import RandomProposer
 from tilewright.sandbox.child import Child
 from tilewright.search import processes
 from tilewright.search.beam import BeamSearch
@@ -27,6 +32,7 @@ from tilewright.search.proposing import Batches
 from tilewright.search.steps import SearchTask
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, normal_form
+from tilewright.tuner.parameters.searches import GuidedParameters
 
 
 class Faulty(ToyProposer):
@@ -345,3 +351,28 @@ def test_a_process_is_started_when_a_parent_needs_it() -> None:
         way._stop()
         second = parents_of(history)[1:2]  # its process was the second one
         assert list(batches.stream(4, second, history))
+
+
+@pytest.mark.parametrize(
+    ("target", "rewriter"),
+    [
+        ("gemmini", "rewriter.proposer"),
+        ("host-c", "loops.proposer"),
+        ("trainium", "nki.proposer"),
+        ("cuda", "template_proposer"),
+    ],
+)
+def test_processes_begin_with_the_rewriter_imported(target: str, rewriter: str) -> None:
+    builtin, search, brief = BuiltinProposer(), GuidedParameters(), load_target(target).brief()
+    first = ParametersFirst(builtin, search, None, None, builtin)
+    proposers = builtin, RandomProposer(), first, FirstSchedules(builtin, first, search)
+    for proposer in proposers:
+        task = replace(task_of(ToyProposer()), proposer=proposer, target=brief)
+        found = Processes(task)._preparation
+        assert found is None or f"tilewright.proposers.{rewriter}" in found.modules
+
+
+def test_modules_of_others_are_imported_in_each_process() -> None:
+    """They may read variables that only the new process has."""
+    found = Processes(task_of(Knowing()))._preparation
+    assert found is None or found.modules == ("tilewright.search.proposing_process",)
