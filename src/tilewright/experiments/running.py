@@ -106,7 +106,8 @@ def run_experiment(
         settings = cell.settings
         if cell.source is not None:
             source = _run(cell.source.workload, cell.source.settings, project, workers, replay)
-            settings = dataclasses.replace(settings, schedule_from=source)
+            if _has_schedule(source, project):
+                settings = dataclasses.replace(settings, schedule_from=source)
         run_id = _run(cell.workload, settings, project, workers, replay)
         result = result_of(cell, run_id, project)
         results.append(result)
@@ -119,6 +120,13 @@ def _require_possible(cells: Sequence[Cell], folder: Path, replay: Path | None) 
     runs = (run for cell in cells for run in (cell, cell.source) if run is not None)
     for run in {(run.workload, run.arm): run for run in runs}.values():
         require_possible(run.workload, run.settings, project=folder, replay=replay)
+
+
+def _has_schedule(run_id: str, project: Path) -> bool:
+    """Whether a run found a faster kernel. If not, the arm's run begins without a schedule."""
+    with closing(open_project(project)) as storage:
+        best = storage.history(run_id).best
+    return best is not None and best.candidate.plan is not None
 
 
 def _run(

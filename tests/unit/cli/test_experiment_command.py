@@ -282,6 +282,19 @@ def test_an_arm_takes_up_what_a_run_of_its_own_found_first(
     assert all(budgets[str(source)] == 12 for source in taken_up.values() if source)
 
 
+def test_an_arm_whose_source_found_nothing_begins_without_a_schedule(
+    cli: Cli, world: World, file: Path
+) -> None:
+    file.write_text(
+        FILE.replace("plans = 1", f"reuse = true\n{REUSE}")
+    )  # only the start is measured
+    found = cli("experiment", str(file))
+    assert found.code == 0, found.err
+    with closing(open_project(file.parent / "arms")) as storage:
+        assert {run.settings["schedule_from"] for run in storage.runs()} == {""}
+    assert len(rows_of(file.parent / "arms" / "runs.csv")) == 6
+
+
 def test_a_name_that_is_no_file_is_told_what_there_is(cli: Cli, world: World, file: Path) -> None:
     found = cli("experiment", "keyless-ablatoin")
     assert found.code == 2
