@@ -168,7 +168,7 @@ def test_anything_else_is_garbage(message: object) -> None:
 
 def test_swapped_outcomes_of_two_requests_are_garbage() -> None:
     swapped = replied(outcome(MEASURED, of=1), outcome(FAILED, of=0))
-    with pytest.raises(GarbageError, match="not that of the request"):
+    with pytest.raises(GarbageError, match="belongs to another request"):
         read_answer(swapped, DESCRIPTION, REQUESTS)
     twice = replied(outcome(MEASURED, of=0), outcome(MEASURED, of=0))
     with pytest.raises(GarbageError, match="not that of the request"):
