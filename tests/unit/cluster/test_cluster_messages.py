@@ -171,7 +171,7 @@ def test_swapped_outcomes_of_two_requests_are_garbage() -> None:
     with pytest.raises(GarbageError, match="belongs to another request"):
         read_answer(swapped, DESCRIPTION, REQUESTS)
     twice = replied(outcome(MEASURED, of=0), outcome(MEASURED, of=0))
-    with pytest.raises(GarbageError, match="not that of the request"):
+    with pytest.raises(GarbageError, match="belongs to another request"):
         read_answer(twice, DESCRIPTION, REQUESTS)
 
 
