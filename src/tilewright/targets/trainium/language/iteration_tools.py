@@ -16,9 +16,14 @@ from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.python import number, whole
 from tilewright.targets.trainium.language.values import Builtin, Namespace
 
+_MOST_LISTS = 100
+"""Maximum number of times that a product takes its lists."""
+
 
 def _product(run: Execution, *values: Any, repeat: Any = 1) -> list[tuple[Any, ...]]:
-    lists = [items_of_any(value) for value in values] * whole(repeat, "repeat")
+    if whole(repeat, "repeat") > _MOST_LISTS:
+        raise too_large(f"itertools.product with repeat={repeat}")
+    lists = [items_of_any(value) for value in values] * repeat
     count = 1
     for items in lists:
         count *= len(items)

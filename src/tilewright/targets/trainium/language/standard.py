@@ -118,7 +118,7 @@ def _plain(value: Any, kind: Any) -> Any:
         parts = {name: _plain(value.values[name], kind) for name in value.cls.fields}
         return parts if kind is dict else tuple(parts.values())
     if isinstance(value, (list, tuple)):
-        return type(value)(_plain(item, kind) for item in bounded(value))
+        return type(value)(_plain(item, kind) for item in value)
     return value
 
 
@@ -135,7 +135,7 @@ def _copied(value: Any, *, deep: bool) -> Any:
     def inner(item: Any) -> Any:
         return _copied(item, deep=True) if deep else item
 
-    if isinstance(bounded(value), Record):
+    if isinstance(value, Record):
         return Record(value.cls, {name: inner(item) for name, item in value.values.items()})
     if isinstance(value, Deque):
         return Deque(map(inner, value), value.most)
@@ -148,6 +148,10 @@ def _copied(value: Any, *, deep: bool) -> Any:
     if isinstance(value, dict):
         return type(value)({key: inner(item) for key, item in value.items()})
     return MemberSet(value) if isinstance(value, MemberSet) else value
+
+
+def _copy(run: Execution, value: Any, *, deep: bool) -> Any:
+    return _copied(bounded(value), deep=deep)
 
 
 def _counter(run: Execution, values: Any = (), **counts: Any) -> Counter:
@@ -216,8 +220,8 @@ def standard_modules() -> dict[str, Namespace]:
         "functools": functools,
         "itertools": itertools_module().members,
         "copy": {
-            "copy": Builtin("copy.copy", lambda run, value: _copied(value, deep=False)),
-            "deepcopy": Builtin("copy.deepcopy", lambda run, value: _copied(value, deep=True)),
+            name: Builtin(f"copy.{name}", partial(_copy, deep=name == "deepcopy"))
+            for name in ("copy", "deepcopy")
         },
         "dataclasses": {
             "dataclass": Builtin("dataclasses.dataclass", _dataclass),
