@@ -93,7 +93,7 @@ class _Module:
             elif not hasattr(builtins, used):
                 raise WorkloadError(
                     f"reference {self._reference}: function {inner.__name__} uses {used!r}, which "
-                    "is not defined. Define or import it before."
+                    "is not defined. Define or import it first."
                 )
         self.parts.append(text)
         if inner.__name__ != name:

@@ -205,7 +205,7 @@ def _named(task: str | Path | Task, project: Path) -> str:
         return written(task, project / TASKS)
     if not isinstance(task, str | PathLike):
         raise InputError(
-            f"task must be a workload's name, a folder or a tw.Task, and is {task!r}. Give one "
+            f"task is {task!r}, but must be a workload's name, a folder or a tw.Task. Give one "
             "like 'gemmini:gemm-512x512x512'."
         )
     return str(task)
@@ -216,7 +216,7 @@ def _settings(settings: Settings | None, budget: str | None, proposers: Sequence
     if budget is not None:
         if not isinstance(budget, str):
             raise InputError(
-                f"budget must be a text with a unit, and is {budget!r}. Write for example "
+                f"budget is {budget!r}, but must be a string with a unit. Write for example "
                 '"90 s" or "500 evaluations".'
             )
         chosen = replace(chosen, **Settings.limits(parse_budget(budget)))

@@ -192,7 +192,7 @@ def _evaluated(
 def _shown(value: object) -> str:
     """A name or a version, which is shown to the user."""
     if not isinstance(value, str):
-        raise TypeError("a name is text")
+        raise TypeError("a name is not a string")
     return plain_text(value[:MOST_SHOWN])
 
 

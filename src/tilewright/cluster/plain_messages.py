@@ -137,7 +137,7 @@ def reader(role: Role) -> Callable[..., Any]:
         if isinstance(found, str):
             # dask sends the text of a traceback that cannot be read as an object, but fails if it
             # receives one
-            raise RefusedMessageError("a message is a text.")
+            raise RefusedMessageError("a message is a string.")
         return found
 
     return loads

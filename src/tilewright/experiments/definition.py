@@ -201,10 +201,10 @@ def _sources(table: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     reuse = _table(table, "reuse")
     if set(reuse) - {"from", "budget"}:
-        raise ConfigurationError("[reuse] has a budget and a table [reuse.from], and nothing else.")
+        raise ConfigurationError("[reuse] may contain only a budget and a table [reuse.from].")
     sources = _table(reuse, "from")
     if not all(isinstance(name, str) for name in sources.values()):
-        raise ConfigurationError("[reuse.from] has the name of a workload for each workload.")
+        raise ConfigurationError("[reuse.from] must give the name of a workload for each workload.")
     return {"sources": dict(sources), "source_budget": parse_budget(_text(reuse, "budget"))}
 
 
@@ -215,8 +215,8 @@ def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         return {}
     if budget.wall_s is not None:
         raise ConfigurationError(
-            "with input_seed, arms take outcomes from each other's cache, which cannot be where "
-            "the budget counts seconds. Leave input_seed out."
+            "with input_seed, arms use cached outcomes of one another, which a budget that limits "
+            "time does not allow. Leave input_seed out."
         )
     return {"input_seed": seed}
 

@@ -123,7 +123,7 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
     if not 2 <= len(workloads) <= MOST_SHAPES:
         raise InputError(
             f"shapes file {file} and {task} name {len(workloads)} workload(s). Give 2 to "
-            f"{MOST_SHAPES} shapes, one workload a line."
+            f"{MOST_SHAPES} shapes, one on each line."
         )
     target = opened[0].target
     if target.brief().language.name != "C":

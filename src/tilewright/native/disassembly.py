@@ -52,7 +52,7 @@ def compiled_code(
     start, end = min(ends), max(at + size for at, size in ends.items())
     if end - BASE > _MOST_CODE_BYTES:
         raise InputError(
-            f"the kernel's machine code has {(end - BASE) >> 10:,} KiB, too many to examine. Give "
+            f"the kernel's machine code has {(end - BASE) >> 10:,} KiB, too much to examine. Give "
             f"a kernel with at most {_MOST_CODE_BYTES >> 10:,} KiB."
         )
     code = _named(read_objdump(_dumped(_code_alone(image, ends, end)), end), image)
@@ -95,7 +95,7 @@ def _dumped(code: bytes) -> str:
     if finished.status != 0:
         said = finished.output.decode(errors="replace").strip().splitlines() or ["no message"]
         raise ToolchainMissingError(
-            f"{path} does not read machine code of x86-64 ({said[-1][:200]}): {HOW_TO_GET}."
+            f"{path} cannot read machine code of x86-64 ({said[-1][:200]}): {HOW_TO_GET}."
         )
     return finished.output.decode(errors="replace")
 

@@ -276,7 +276,7 @@ class KernelProcess:
         if sender is None or len(reply) != _REPLY.size:
             raise ToolchainMissingError(
                 f"a kernel's process did not start in {self._sandbox.name} (status "
-                f"{self._status()}): see `tilewright doctor` for what contains it."
+                f"{self._status()}): `tilewright doctor` describes the sandbox."
             )
         missing = _REPLY.unpack(reply)[4]
         self._missing = image.calls[missing] if missing >= 0 else None

@@ -112,11 +112,11 @@ class Database:
                 file = self._unsent.keep(upsert.table.name, rows)
             except OSError as problem:
                 raise StorageError(
-                    f"{error} What was measured last could not be kept in the project folder "
+                    f"{error} The last results could not be kept in the project folder "
                     f"({problem.strerror}) and will be measured again."
                 ) from error
             raise StorageUnavailableError(
-                f"{error} What was measured last is kept in {file} and stored then."
+                f"{error} The last results are kept in {file}, and the next command stores them."
             ) from error
 
     def _send(self, table: str, rows: Rows) -> None:

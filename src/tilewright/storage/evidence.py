@@ -98,7 +98,7 @@ def read_evidence(document: Mapping[str, Any]) -> Evidence:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a {type(value).__name__} is in the place of a text")
+        raise TypeError(f"a value of type {type(value).__name__} is in the place of a string")
     value.encode()  # halves of character pairs are no text
     return value
 
@@ -119,7 +119,7 @@ def _target(value: object, files: Mapping[str, str]) -> str | None:
     target = _text(value)
     if target not in files and not _TARGET_NAME.fullmatch(target):
         raise InputError(
-            f"the bundle's target {target[:100]!r} is a file that the bundle does not bring. "
+            f"the bundle's target {target[:100]!r} is a file that the bundle does not contain. "
             "Verify nothing that names a file of this machine."
         )
     return target

@@ -157,7 +157,7 @@ def _connecting(url: URL, name: str, said: str, state: str) -> StorageError:
         return StorageError(f"{name} is too old ({said}): PostgreSQL 14 or later is needed.")
     return StorageUnavailableError(
         f"{name} cannot be reached ({said}). Start the server or correct the database's address, "
-        f"and {again}; it continues where it was."
+        f"and {again}; it continues where it stopped."
     )
 
 

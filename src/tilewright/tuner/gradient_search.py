@@ -85,7 +85,7 @@ class GradientSearch:
     def tell(self, seconds: Sequence[float | None]) -> None:
         """Pass the times of the pending batch to the search."""
         if len(seconds) != len(self._pending):
-            raise ValueError(f"{len(seconds)} times told of {len(self._pending)} candidates asked")
+            raise ValueError(f"{len(seconds)} times were given for {len(self._pending)} candidates")
         for key, value in zip(self._pending.row_keys(), seconds, strict=True):
             self._measured[key] = float("inf") if value is None else value
         self._unlearned.append((self._pending, list(seconds)))

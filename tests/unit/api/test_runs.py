@@ -65,7 +65,7 @@ def test_budget_and_proposers_come_before_the_settings() -> None:
         tw.optimize("toy:digits", settings=QUICK, proposers=["other"])
     with pytest.raises(InputError, match="the budget 'soon' cannot be read"):
         tw.optimize("toy:digits", budget="soon")
-    with pytest.raises(InputError, match="budget must be a text with a unit, and is 5"):
+    with pytest.raises(InputError, match="budget is 5, but must be a string with a unit"):
         tw.optimize("toy:digits", budget=5)  # type: ignore[arg-type]
 
 
@@ -94,9 +94,9 @@ def test_html_is_escaped_and_shows_what_was_reached() -> None:
 
 @pytest.mark.parametrize("task", [5, None, b"toy", ["toy"]])
 def test_a_task_is_a_name_a_folder_or_functions(task: Any) -> None:
-    with pytest.raises(InputError, match=r"task must be a workload's name, a folder or a tw.Task"):
+    with pytest.raises(InputError, match=r"but must be a workload's name, a folder or a tw.Task"):
         tw.optimize(task)
-    with pytest.raises(InputError, match=r"and is .*. Give one like"):
+    with pytest.raises(InputError, match=r"tw.Task. Give one like"):
         tw.evaluate("void kernel(void) {}", task)
 
 

@@ -38,7 +38,7 @@ def test_a_loop_keeps_only_what_it_stored() -> None:
 
 
 def test_a_copy_is_no_other_name_for_a_tile_that_is_used_again() -> None:
-    with pytest.raises(NotApplicableError, match="a is used again"):
+    with pytest.raises(NotApplicableError, match="a is used after the copy"):
         after(read(CHANGED), "take-over 2")
     alone = CHANGED.replace("data1=a, data2=b", "data1=b, data2=b")
     without = alone.replace("    nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=1.0)\n", "")
@@ -142,7 +142,7 @@ def test_strips_do_not_read_what_a_later_strip_writes() -> None:
 
 @pytest.mark.parametrize(
     ("tile", "reason"),
-    [("a", "dma_copy does not reach PSUM"), ("k", "operands that are columns must be in SBUF")],
+    [("a", "dma_copy cannot access PSUM"), ("k", "operands that are columns must be in SBUF")],
 )  # fmt: skip
 def test_psum_holds_only_what_every_user_reaches(tile: str, reason: str) -> None:
     body = """

@@ -100,5 +100,5 @@ for r in nl.affine_range(4):
 
 
 def test_the_first_tile_by_name_that_does_not_fit_is_named() -> None:
-    with pytest.raises(NotApplicableError, match=r"^a would not fit$"):
+    with pytest.raises(NotApplicableError, match=r"^a would be too long for a partition$"):
         jam(read(LARGE), (1,), 4)

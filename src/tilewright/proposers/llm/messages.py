@@ -215,7 +215,7 @@ def request_from_json(value: Mapping[str, Any]) -> Request:
         for record in (request, *messages, *tools, *(r for m in messages for r in m.results)):
             require_types(record)
     except _OTHER_FORM as error:
-        raise ValueError(f"no request to a model ({str(error)[:200]})") from error
+        raise ValueError(f"not a request to a model ({str(error)[:200]})") from error
     return request
 
 
@@ -237,7 +237,7 @@ def reply_from_json(value: Mapping[str, Any]) -> Reply:
         for record in (reply, *reply.calls):
             require_types(record)
     except _OTHER_FORM as error:
-        raise ValueError(f"no reply of a model ({str(error)[:200]})") from error
+        raise ValueError(f"not a reply of a model ({str(error)[:200]})") from error
     return reply
 
 

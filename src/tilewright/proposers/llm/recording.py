@@ -89,7 +89,7 @@ class Recording:
         reply = self._replies.get(request.key)
         if reply is None and self._strict:
             raise InputError(
-                f"the recording {self._file} contains no reply to this very {request.phase} "
+                f"the recording {self._file} contains no reply to exactly this {request.phase} "
                 f"prompt of {request.model}, and replies found by their place would make "
                 "different arms the same: record the run anew with these settings."
             )

@@ -86,7 +86,7 @@ def _printed(cubin: bytes) -> str:
     if finished.status != 0:
         said = printed.strip().splitlines() or ["no message"]
         raise ToolchainMissingError(
-            f"{path} does not read this machine code ({said[-1][:200]}). Install a newer one; "
+            f"{path} cannot read this machine code ({said[-1][:200]}). Install a newer one; "
             f"{HOW_TO_GET}."
         )
     return printed

@@ -241,7 +241,7 @@ def _runtime(compiler: CpuCompiler, kind: Kind) -> bytes:
         return own_file(compiler.identity, compiler._run, words, "runtime.o")
     except RefusedError as error:
         raise ToolchainMissingError(
-            f"{compiler.id} cannot build what runs kernels on the CPU "
+            f"{compiler.id} cannot build the program that runs kernels on the CPU "
             f"({(str(error).splitlines() or ['no message'])[-1]}): {HOW_TO_GET}."
         ) from error
 

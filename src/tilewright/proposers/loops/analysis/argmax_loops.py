@@ -102,7 +102,7 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
     of_elements = type_of(first, array_types(kernel)) if first is not None else None
     best_type = types.get(best) if first is None else of_elements
     if at_type not in _PLACES or best_type is None or best_type == "vector":
-        raise NotApplicableError("the position or the value has another type")
+        raise NotApplicableError("the type of the position or of the value is not supported")
     arrays = array_types(kernel)
     known = {**arrays, **types, **{s.name: s.type for s in declared}}
     if not _keeps(type_of(value, known), best_type):

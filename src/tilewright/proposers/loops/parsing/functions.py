@@ -139,7 +139,10 @@ class Functions(Results):
                 continue
             place = self.place(argument)
             if place.record != record or (record is not None and (place.whole or len(levels) > 1)):
-                raise UnsupportedError(argument, f"{name} is not like {text_of(argument)!r}")
+                raise UnsupportedError(
+                    argument,
+                    f"the argument {text_of(argument)!r} does not match the parameter {name}",
+                )
             rank = place.depth
             if record is None and (place.type != kind or rank != len(levels)):
                 message = f"{name} is not an array like {text_of(argument)!r}"

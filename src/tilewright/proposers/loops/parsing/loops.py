@@ -426,7 +426,7 @@ class Loops(EarlyEnds):
         kind = common(kind, limit.type)
         if test.beside is not None and isinstance(start, Value):
             if start.type.startswith("u") and test.operator == "-":
-                raise UnsupportedError(node, f"{name} may begin again at the end of its range")
+                raise UnsupportedError(node, f"{name} may wrap around")
             limit = plus(limit, by) if limit.interval is not None else limit
         if not isinstance(start, Value) or start.interval is None:
             raise UnsupportedError(node, f"it is not known where {name} begins")

@@ -157,7 +157,7 @@ def _require_known_limits(kernel: Kernel, step: Step) -> None:
     for inner in statements(loop.body):
         limits = inner.limits if isinstance(inner, For) else None
         if any(used_by(limit) & changing for limit in limits or ()):
-            raise NotApplicableError("a loop inside is not equally long in all iterations")
+            raise NotApplicableError("the number of iterations of an inner loop varies")
 
 
 def steps_of(

@@ -180,7 +180,9 @@ def _needed(value: Expr, before: tuple[Statement, ...], total: Var) -> list[Decl
     for statement in reversed(before):
         if isinstance(statement, Declare) and statement.name in names:
             if statement.value is None or total in walk(statement.value):
-                raise NotApplicableError(f"{total.name} grows by a number made of itself")
+                raise NotApplicableError(
+                    f"the number that is added to {total.name} depends on {total.name}",
+                )
             names |= {e.name for e in walk(statement.value) if isinstance(e, Var)}
             found.insert(0, statement)
     return found

@@ -123,7 +123,9 @@ def _divided(loop: For, count: int) -> tuple[For, For | None]:
         rest = replace(loop, first=main, threads=1) if main < loop.last else None
         return replace(loop, last=main, step=count * loop.step), rest
     if loop.step > 1:
-        raise NotApplicableError("only loops in steps of 1 have bounds that depend on loops around")
+        raise NotApplicableError(
+            "the bounds of the loop depend on an outer loop, and its step is not 1",
+        )
     begin, end = loop.limits
     length = Binary("-", end, begin)
     passed = Binary("*", Binary("/", length, Number(str(count))), Number(str(count)))
@@ -289,7 +291,9 @@ class _Lanes:
         for statement in body:
             if isinstance(statement, For):
                 if any(self._varies(limit) for limit in statement.limits or ()):
-                    raise NotApplicableError("an inner loop is not equally long in all lanes")
+                    raise NotApplicableError(
+                        "the number of iterations of an inner loop differs between lanes",
+                    )
                 made += self._flushed(run)
                 run = []
                 made.append(replace(statement, body=tuple(self._body(statement.body))))

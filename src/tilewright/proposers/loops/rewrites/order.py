@@ -74,7 +74,7 @@ def block(kernel: Kernel, number: int, iterations: int) -> Kernel:
     """
     kernel, outer, inner = _nest(kernel, number)
     if inner.threads > 1:
-        raise NotApplicableError("the loop inside is shared among threads")
+        raise NotApplicableError("the inner loop is shared among threads")
     if inner.trips < 2 * iterations:
         raise NotApplicableError(
             "the inner loop does not have enough iterations for two such blocks"
@@ -145,7 +145,7 @@ def _require_sinking(declared: Sequence[Statement], inner: For) -> None:
             if isinstance(e, (Var, Element, Load, Address))
         }
         if used & changing:
-            raise NotApplicableError(f"{statement.name} changes in the loop inside")
+            raise NotApplicableError(f"{statement.name} changes in the inner loop")
 
 
 def _require_any_order(kernel: Kernel, number: int, changing: Sequence[str] = ()) -> None:

@@ -85,7 +85,7 @@ def tabulate(kernel: Kernel, number: int) -> Kernel:
         values = _Values(kernel, number, outer)
         if values.names or values.parts:
             return _with_tables(kernel, number, outer, values)
-    raise NotApplicableError("no loop around it computes the same values again and again")
+    raise NotApplicableError("no outer loop computes the same values repeatedly")
 
 
 @dataclass(frozen=True, slots=True)

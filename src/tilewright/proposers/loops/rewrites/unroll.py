@@ -75,7 +75,7 @@ def unroll(kernel: Kernel, number: int, copies: int) -> Kernel:
     if loop.limits is None and is_search(kernel, number):
         return searching(kernel, number, copies)
     if loop.trips < copies or any(isinstance(s, For) for s in loop.body):
-        raise NotApplicableError("the loop has too few iterations, or loops inside")
+        raise NotApplicableError("the loop has too few iterations, or contains loops")
     found = reductions(loop, visible_types(kernel, number))
     taken = names_in(kernel)
     before: list[Statement] = []

@@ -72,7 +72,7 @@ def jam(kernel: Kernel, number: int, copies: int) -> Kernel:
     """The kernel in which loop `number` is unrolled and jammed. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
     if loop.trips < copies or not any(isinstance(s, For) for s in loop.body):
-        raise NotApplicableError("the loop has too few iterations, or no loop inside")
+        raise NotApplicableError("the loop has too few iterations, or contains no loop")
     commands = any(isinstance(s, Command) for s in statements(loop.body))
     own = [] if commands else private(kernel, around(kernel, number))
     static = [] if commands else _private_static(kernel, loop)

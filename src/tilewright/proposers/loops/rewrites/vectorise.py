@@ -84,7 +84,7 @@ def vectorise(kernel: Kernel, number: int, lanes: int) -> Kernel:
             "the step of the loop is not 1, or the loop has too few iterations"
         )
     if lanes & (lanes - 1):
-        raise NotApplicableError(f"{lanes} lanes are not a power of two")
+        raise NotApplicableError(f"the number of lanes, {lanes}, is not a power of two")
     if sums_whole_numbers(kernel, number):
         return whole_scan(kernel, number, lanes)
     types = visible_types(kernel, number)

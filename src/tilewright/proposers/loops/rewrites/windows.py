@@ -64,7 +64,7 @@ def without_window(kernel: Kernel, number: int) -> Kernel:
         first += len(kept)  # by then, each variable holds an element that the loop has read
     if first >= loop.last:
         raise NotApplicableError(
-            "variables do not begin with the elements before the loop, which is too short"
+            "the loop is too short, because its variables do not begin with elements of the array"
         )
     body = tuple(
         changed_in(s, lambda e: kept.get(e.name, e) if isinstance(e, Var) else e)

@@ -35,8 +35,8 @@ def carried_out(
             kernel = step.apply(kernel)
         except ValueError:
             raise InputError(
-                f"step {text!r} is not known. Give a technique ({', '.join(TECHNIQUES)}) and what "
-                'it is for, like "hoist right m"; --list shows them.'
+                f"step {text!r} is not known. Give a technique ({', '.join(TECHNIQUES)}) and its "
+                'arguments, like "hoist right m"; --list shows them.'
             ) from None
         except NotApplicableError as error:
             raise InputError(f"step {text!r} does not apply: {error}.") from error

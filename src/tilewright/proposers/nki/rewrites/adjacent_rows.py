@@ -68,7 +68,9 @@ class _Rows:
         if low < 0 or high + reach > unit:
             raise NotApplicableError("an instruction accesses several blocks of the tile")
         if not any(number == variable(v) and self.trips[v] == self.count for v in alone):
-            raise NotApplicableError("an instruction accesses some blocks of the tile without all")
+            raise NotApplicableError(
+                "an instruction accesses some, but not all, blocks of the tile",
+            )
         return number
 
     def spread(self, region: Region, row: int, block: Linear) -> Region:
@@ -192,7 +194,7 @@ def _summed(op: Op, rows: _Rows, tensors: Mapping[str, Tensor], alone: frozenset
         raise NotApplicableError("a product does not sum the same blocks of its operands")
     (block,) = blocks
     if any(result.offset.factor(name) for name, _ in block.terms):
-        raise NotApplicableError("a product sums the rows of one block without those of all")
+        raise NotApplicableError("a product sums the rows of some, but not all, blocks")
     for region in operands:
         tile, unit = tensors[region.tensor], region.columns
         place = (region.offset, region.dims[0], run_of(region), tile.row)

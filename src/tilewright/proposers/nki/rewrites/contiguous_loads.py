@@ -125,7 +125,7 @@ def _filled(target: Region, loop: Loop) -> tuple[Region, int]:
     dims = list(target.dims)
     place = next((n for n, d in enumerate(dims) if n and d[0] == factor * count and d[1] > 1), None)
     if count < 2 or factor < 1 or place is None:
-        raise NotApplicableError("the iterations do not store elements between one another")
+        raise NotApplicableError("the iterations do not store interleaved elements")
     dims[place] = (factor, count * dims[place][1])
     reach = 0
     for step, size in sorted(dims):

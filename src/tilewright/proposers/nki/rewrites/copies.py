@@ -102,13 +102,13 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
     if copy.name == "dma_copy":
         _require_only_stored(kernel, tile, origin, found.read)
     if found.written != (path,) or not is_whole(target, tile):
-        raise NotApplicableError(f"{tile.name} does not contain this copy alone")
+        raise NotApplicableError(f"{tile.name} also contains other data")
     _require_unchanged(kernel, path, source, found.read)
     made = kernel
     for place in found.read:
         reader = op_at(made, place)
         if not follows(place, path):
-            raise NotApplicableError(f"{tile.name} is read before")
+            raise NotApplicableError(f"{tile.name} is read before the copy")
 
         def changed(region: Region) -> Region:
             if region.tensor != tile.name:
@@ -122,7 +122,7 @@ def skip_copy(kernel: Kernel, path: Path) -> Kernel:
         if origin.memory == "psum":
             changed_op = without_pool(changed_op)
         if origin.memory == "psum" and not may_read_psum(changed_op, tensors):
-            raise NotApplicableError(f"{reader.name} does not read PSUM")
+            raise NotApplicableError(f"{reader.name} cannot read PSUM")
         if origin.dtype != tile.dtype and reader.name in ("nc_matmul", "nc_transpose"):
             raise NotApplicableError("the copy changes the type of a product's operand")
         made = replaced_op(made, place, changed_op)
@@ -188,7 +188,7 @@ def land(kernel: Kernel, path: Path) -> Kernel:
     found = uses(kernel, tile.name) if tile.name not in {t.name for t in kernel.arguments} else None
     before = [p for p in found.written if p < path] if found else []
     if found is None or not before or not tile.on_chip:
-        raise NotApplicableError(f"{tile.name} is not computed before")
+        raise NotApplicableError(f"{tile.name} is not computed before the copy")
     place = max(before)
     # For a tile that exists only in this iteration, only instructions after the last result matter.
     again = len(found.written) > 1 and found.home[:-1] != path[:-1]
@@ -233,9 +233,9 @@ def replace_original(kernel: Kernel, path: Path) -> Kernel:
     if own.home[:-1] != path[:-1] or other.home[:-1] != path[:-1]:
         raise NotApplicableError("the tiles live longer than an iteration")
     if any(place < path for place in (*own.written, *own.read)):
-        raise NotApplicableError(f"{tile.name} is used before")
+        raise NotApplicableError(f"{tile.name} is used before the copy")
     if any(place > path for place in (*other.written, *other.read)):
-        raise NotApplicableError(f"{origin.name} is used again")
+        raise NotApplicableError(f"{origin.name} is used after the copy")
 
     def renamed(region: Region) -> Region:
         return replace(region, tensor=origin.name) if region.tensor == tile.name else region

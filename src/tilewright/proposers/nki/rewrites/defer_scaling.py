@@ -44,10 +44,10 @@ def defer(kernel: Kernel, path: Path) -> Kernel:
     if any(not is_whole(r, tensors[total]) for p in found.written for r in op_at(kernel, p).writes):
         raise NotApplicableError(f"{total} is summed in parts")
     if found.home[: len(path) - 1] != path[:-1] or found.home < path:
-        raise NotApplicableError(f"{total} is created before")
+        raise NotApplicableError(f"{total} is created before the scaled tile")
     readers = [place for place in found.read if place not in found.written]
     if any(op_at(kernel, place).name != "tensor_copy" for place in readers):
-        raise NotApplicableError(f"{total} is not only copied")
+        raise NotApplicableError(f"{total} has uses other than copies")
     if isinstance(factor, Region):
         _require_kept(kernel, path, factor, readers)
     made = kernel
@@ -116,7 +116,7 @@ def _products(kernel: Kernel, path: Path, name: str) -> Iterator[Path]:
                 not is_whole(into, tensors[into.tensor])
                 or len(uses(kernel, into.tensor).written) != 1
             ):
-                raise NotApplicableError(f"{into.tensor} is not this alone")
+                raise NotApplicableError(f"{into.tensor} also contains other data")
             waiting.append((into.tensor, turned or op.name == "nc_transpose"))
 
 

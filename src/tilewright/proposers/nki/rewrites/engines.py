@@ -37,7 +37,7 @@ def move(kernel: Kernel, path: Path, engine: str) -> Kernel:
         return _on_act(kernel, path, op)
     if engine == "vector" and op.name == "activation":
         return _on_dve(kernel, path, op)
-    raise NotApplicableError(f"{op.name} does not run there")
+    raise NotApplicableError(f"{op.name} does not run on this engine")
 
 
 def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
@@ -63,7 +63,7 @@ def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
             ("dst", op.region("dst")), ("op", "nl.copy"), ("data", op.region("data")),
             ("scale", scale)))  # fmt: skip
         return replaced_op(kernel, path, made)
-    raise NotApplicableError(f"{op.name} does not run there")
+    raise NotApplicableError(f"{op.name} does not run on this engine")
 
 
 def replace_dims(target: Region, data: Region) -> Region:

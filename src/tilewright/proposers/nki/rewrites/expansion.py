@@ -17,7 +17,7 @@ def require_room(tensor: Tensor) -> None:
     """Raises `NotApplicableError` for a tile that is longer than a partition of its memory."""
     limit = PSUM_BYTES if tensor.memory == "psum" else SBUF_BYTES
     if tensor.partition_bytes > limit:
-        raise NotApplicableError(f"{tensor.name} would not fit")
+        raise NotApplicableError(f"{tensor.name} would be too long for a partition")
 
 
 def expanded(tensor: Tensor, copies: int) -> Tensor:

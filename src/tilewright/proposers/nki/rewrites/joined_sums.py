@@ -74,7 +74,7 @@ def joined(kernel: Kernel, path: Path, sums: Tensor, parts: Tensor) -> Kernel:
     if not isinstance(earlier, Op) or not earlier.writes:
         raise NotApplicableError("nothing was added to the sum before")
     if earlier.writes[0].tensor != sums.name or not is_whole(earlier.writes[0], sums):
-        raise NotApplicableError("the instruction before writes only a part of the sum")
+        raise NotApplicableError("the previous instruction writes only a part of the sum")
     if earlier.name == "memset" and earlier.get("value") in (0, 0.0):
         copy = Op("tensor_copy", (("dst", whole(sums)), ("src", whole(parts))))
         return _in_place(kernel, path, (*body[:before], *body[before + 1 : place], copy))

@@ -36,9 +36,9 @@ def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
         if not keys:
             continue
         if memory == "sbuf" and "dst" in keys and op.name in ("nc_matmul", "nc_transpose"):
-            raise NotApplicableError("PE writes PSUM only")
+            raise NotApplicableError("PE can write only to PSUM")
         if memory == "psum" and op.name in _NO_PSUM:
-            raise NotApplicableError(f"{op.name} does not reach PSUM")
+            raise NotApplicableError(f"{op.name} cannot access PSUM")
         tile = op.name == "scalar_tensor_tensor"
         if memory == "psum" and any(k in _COLUMNS and not (tile and k == "operand1") for k in keys):
             raise NotApplicableError("operands that are columns must be in SBUF")

@@ -49,7 +49,7 @@ def turn_parts(kernel: Kernel, tile: Tensor) -> Kernel:
     home = found.home[:-1]
     last = max(path[depth - 1] for path in found.written)
     if any(path[:-1][: depth - 1] != home for path in (*found.written, *found.read)):
-        raise NotApplicableError(f"{tile.name} is used where it does not exist")
+        raise NotApplicableError(f"{tile.name} is used outside the loop that creates it")
     if any(path[depth - 1] <= last for path in found.read):
         raise NotApplicableError(f"{tile.name} is read before all its parts are loaded")
     names = Names(kernel)

@@ -87,7 +87,7 @@ class OnlyTheDevice:
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
         """Does nothing."""
-        return Failed("check", "not_checked", "PyTorch runs on the device alone.")
+        return Failed("check", "not_checked", "PyTorch runs only on the GPU.")
 
 
 class WithBaselines:

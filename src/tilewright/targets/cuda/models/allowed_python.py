@@ -208,7 +208,7 @@ def _require_definition(function: ast.FunctionDef) -> None:
 
 def _require_method(function: ast.FunctionDef, bound: set[str], plain: set[str]) -> None:
     if function.name not in ("__init__", "forward"):
-        raise NotReadError(f"{MODEL} has the further method {function.name}", function.lineno)
+        raise NotReadError(f"{MODEL} has the additional method {function.name}", function.lineno)
     if not function.args.args or function.args.args[0].arg != "self":
         raise NotReadError(f"{function.name} does not begin with self", function.lineno)
     arguments = {a.arg for a in function.args.args} - plain

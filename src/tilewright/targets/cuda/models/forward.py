@@ -207,8 +207,11 @@ class Translation:
                 raise NotReadError(f"{name} is {found.what}", node.lineno)
             return self._state(found)
         if name is not None and name.startswith("self."):
-            raise NotReadError(f"{name} is none of the reference model's arrays, nor a number that "
-                               "__init__ sets", node.lineno)  # fmt: skip
+            raise NotReadError(
+                f"{name} is neither an array of the reference model nor a number that __init__ "
+                "sets",
+                node.lineno,
+            )
         match node:
             case ast.Attribute():
                 return self._attribute_of(self.value(node.value), node)

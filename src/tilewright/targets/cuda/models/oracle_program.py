@@ -212,7 +212,7 @@ def _shape(value: Any) -> dict[str, Any]:
 def _outputs(returned: Any) -> list[Any]:
     found = list(returned) if isinstance(returned, (list, tuple)) else [returned]
     if not found or not all(isinstance(value, torch.Tensor) for value in found):
-        raise UnusableError("Model.forward returns other than tensors")
+        raise UnusableError("Model.forward returns something other than tensors")
     return found
 
 

@@ -54,8 +54,9 @@ def read_problem(path: Path, target: str, name: str) -> tuple[Described, Describ
         reduced = _made(path, text, constants, found["reduced"], f"{target}:{name}")
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise WorkloadError(
-            f"{path}: its Model is called with what is not understood ({error}); arrays of "
-            f"{', '.join(TYPES)} and numbers are."
+            f"{path}: its Model is called with an unsupported argument ({error}); give only "
+            "arrays of "
+            f"{', '.join(TYPES)} and numbers."
         ) from None
     return full, reduced
 

@@ -260,7 +260,7 @@ def _apart(texts: Iterable[Text]) -> None:
             shared = [n for n in own if n in words[j] and other.get(n) != own[n]] if i != j else []
             if shared:
                 raise NotReadError(
-                    f"{shared[0]} is a macro in one of its texts and something else in another",
+                    f"{shared[0]} is a macro in one of its sources and something else in another",
                     None,
                 )
 

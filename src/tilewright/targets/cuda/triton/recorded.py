@@ -157,4 +157,4 @@ def _whole(value: Any, least: int, most: int) -> int:
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(f"{what} is not as it must be")
+        raise ValueError(f"{what} is not valid")

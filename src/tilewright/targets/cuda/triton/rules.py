@@ -192,8 +192,7 @@ def _require_node(node: ast.AST, bound: set[str]) -> None:
     match node:
         case ast.Name(id=name):
             if name.startswith("__") or (name not in bound and name not in _BUILTINS):
-                raise _NotAllowedError(f"{name} is not known here: it is defined nowhere in the "
-                                       "file", node)  # fmt: skip
+                raise _NotAllowedError(f"{name} is not defined in the file", node)  # fmt: skip
         case ast.arg(arg=name) if name.startswith("__"):
             raise _NotAllowedError(f"{name} begins with two underscores", node)
         case ast.Attribute(attr=name):
