@@ -28,8 +28,8 @@ from tilewright.storage.evidence import (
 
 SEEDS_POLICY = (
     "The inputs of the run were derived from a secret of the run, or from the input_seed of its "
-    "settings. Its winner was then rebuilt and checked on seeds of the operating system's random "
-    "source, which are kept nowhere. Whoever verifies draws new ones."
+    "settings. Its winner was then rebuilt and checked on seeds from the operating system's "
+    "random source, which are not stored. A verification draws new seeds."
 )
 _ABSOLUTE_PATH = re.compile(r"(?<![\w./])/(?:[\w.+@~-]+/)+([\w.+@~-]*)")
 

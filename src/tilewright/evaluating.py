@@ -189,7 +189,7 @@ def _derived(opened: OpenTask, settings: Settings, project: Path) -> str:
     held = task.start.rstrip("\n") + "\n"
     try:
         if file.exists() and read_text(file, MAX_TEXT_BYTES) != held:
-            where = f"{file} is another file, so the kernel was not written. The derived kernel"
+            where = f"{file} is a different file, so the kernel was not written. The derived kernel"
         else:
             project.mkdir(parents=True, exist_ok=True)
             file.write_text(held, encoding="utf-8")

@@ -18,7 +18,7 @@ FACTS = {
     "several-kernels": "it defines or launches more than one GPU function",
     "loops": "it contains a loop",
     "several-loops": "it contains more than one loop",
-    "branches": "it branches in another way than by ending a thread",
+    "branches": "it contains branches other than those that end a thread",
     "conditions": "it contains a condition",
     "wide-indices": "it computes with integers of 64 bits",
     "maxima-and-exponentials": "it computes maxima or chooses values, and exponentials",

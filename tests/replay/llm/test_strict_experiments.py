@@ -62,6 +62,6 @@ def test_the_recorded_arm_repeats_without_a_model_and_another_is_refused(
     assert latencies[0] == latencies[1]
     assert (again.calls, len(server.requests)) == (first.calls, asked)
     other = '[arms.no-menu]\nwithout = ["menu"]'
-    with pytest.raises(InputError, match="no reply to this very plan prompt"):
+    with pytest.raises(InputError, match="no reply to exactly this plan prompt"):
         run(experiment(tmp_path, server, other), tmp_path / "replayed", file)
     assert len(server.requests) == asked

@@ -227,7 +227,7 @@ def test_plan_prompts_name_the_latency_at_which_the_search_stops() -> None:
     bounded = replace(PARENT, outcome=replace(outcome, bound=900.0))
     told = (
         "The search stops once a kernel takes at most 909 cycles, which is 1 % above the bound of "
-        "900 cycles. Even the fastest kernel may need more than this bound, which leaves out what"
+        "900 cycles. Even the fastest kernel may need more than this bound, which does not"
     )
     assert told in text(Prompts().plan(brief, bounded, HISTORY))
     for asked, parent in [(BRIEF, bounded), (brief, PARENT)]:

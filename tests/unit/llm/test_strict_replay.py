@@ -36,5 +36,5 @@ def test_a_prompt_that_differs_is_an_error_only_where_the_recording_is_strict(fi
     assert by_place.differing == 1
     strict = Recording(file, strict=True)
     assert strict.submit(request("as recorded")).result().text == "an answer"
-    with pytest.raises(InputError, match="no reply to this very plan prompt"):
+    with pytest.raises(InputError, match="no reply to exactly this plan prompt"):
         strict.submit(request("another"))

@@ -73,8 +73,8 @@ def describe_goal(trial: Trial, stop_within: float) -> str:
     latency = f"{outcome.bound * (1 + stop_within):,.0f} {outcome.unit}"
     return (
         f"{latency}, which is {100 * stop_within:.3g} % above the bound of {outcome.bound:,.0f} "
-        f"{outcome.unit}. Even the fastest kernel may need more than this bound, which leaves out "
-        "what a kernel takes to start and to end, so it is no goal for one change"
+        f"{outcome.unit}. Even the fastest kernel may need more than this bound, which does not "
+        "include the time that a kernel takes to start and to end, so one change need not reach it"
     )
 
 

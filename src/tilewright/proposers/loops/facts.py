@@ -15,7 +15,7 @@ from tilewright.proposers.c.syntax import LOOPS, declared_name, descendants, par
 
 FACTS = {
     "exponentials": "it calls expf",
-    "divisions": "it divides by something else than a power of two",
+    "divisions": "it divides by something other than a power of two",
     "roots": "it computes square roots",
     "updated-elements": "it changes an element of an array to a value that depends on this element",
     "scalar-sums": "a variable gets a new value that depends on its old one",

@@ -93,8 +93,8 @@ def nothing_left_out(arguments: Sequence[Argument], part: Part | None) -> Failed
         most, size = part.written.get(argument.name, 0), prod(argument.shape)
         if most * part.of < _ENOUGH * size:
             return not_checked(
-                f"only {part.blocks} of {part.of} blocks were run on the CPU, and none of those "
-                f"looked at wrote more than {most} elements of {argument.name}: {part.of} such "
+                f"only {part.blocks} of {part.of} blocks were run on the CPU, and none of the "
+                f"examined ones wrote more than {most} elements of {argument.name}: {part.of} such "
                 f"blocks leave {size - most * part.of} of its {size} elements as they were"
             )
     return None

@@ -72,7 +72,7 @@ _SENTENCES = {
     "block": "run the loop inside the loop over {variable} in blocks of {factor} iterations",
     "keep": "keep an array element in a variable while the loop over {variable} runs",
     "split": "split the loop over {variable} where its conditions change",
-    "tabulate": "compute values that the loop over {variable} does not change once before it",
+    "tabulate": "before the loop over {variable}, compute once the values that it does not change",
     "pack": "copy an input once, in the order in which the loop over {variable} reads it",
     "bytes": "sum products of unsigned and signed bytes in the loop over {variable}",
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
