@@ -166,6 +166,21 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         " { mvin(A[at], SPAD(n), 16, 1); at = n; } mvin(A[at], SPAD(50), 16, 1); }",
         "for (int i = 0; i < 20; i++) { int at = 4; for (int n = 5; n < i; n++)"
         " { mvin(A[at], SPAD(n), 16, 1); at = n; } mvin(A[at], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int n; for (n = 5; n < i; n++) mvin(A[n], SPAD(n), 16, 1);"
+        " mvin(A[n], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int n; for (n = 5; n < i; n += 4)"
+        " mvin(A[n], SPAD(n), 16, 1); mvin(A[n], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int n; for (n = i; n > 5; n -= 2)"
+        " mvin(A[n], SPAD(n), 16, 1); mvin(A[n], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int at = 9; for (int n = 5; n < i; n++)"
+        " { mvin(A[at], SPAD(n), 16, 1); at = 3; } mvin(A[at], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { const int8_t *p = A[2]; for (int n = 5; n < i; n++)"
+        " { mvin(p, SPAD(n), 16, 1); p += 64; } mvin(p, SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int s = 0; for (int n = 5; n < i; n++)"
+        " { mvin(A[s], SPAD(n), 16, 1); s = 1 - s; } mvin(A[s], SPAD(50), 16, 1); }",
+        "for (int i = 0; i < 20; i++) { int at = 0, left = 5 * i - 32; while (left > 0)"
+        " { const int h = left < 16 ? left : 16; mvin(A[at], SPAD(at), 16, h); at += h;"
+        " left -= h; } mvin(A[at], SPAD(90), 16, 1); }",
         "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); a = b;"
         " b = n; } mvin(A[a], SPAD(b), 16, 1);",
         "uint32_t a = ACC(1), b = SPAD(2); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"

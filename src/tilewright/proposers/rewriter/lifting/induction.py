@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from math import gcd
 
 from tilewright.proposers.rewriter.expr import (
+    Bounds,
     Expr,
     Remainder,
     Var,
     bounds,
+    minimum,
     quotient,
     remainder,
     var,
@@ -45,10 +47,12 @@ class Count:
     upper: Expr
     step: int
 
-    @property
-    def trips(self) -> Expr:
-        """Number of iterations of a loop that has at least one."""
-        return quotient(self.upper - self.lower + (self.step - 1), self.step)
+    def trips(self, ranges: Mapping[str, Bounds]) -> Expr:
+        """Number of iterations. `ranges` are those of the enclosing loops."""
+        number = quotient(self.upper - self.lower + (self.step - 1), self.step)
+        if bounds(number, ranges)[0] >= 0:
+            return number
+        return minimum(Expr(), number * -1) * -1  # the limit may be below the first value
 
     def times(self, per_iteration: int) -> Expr:
         """The amount that has been added at the beginning of an iteration."""
@@ -195,15 +199,13 @@ def at_head(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Val
     return _solved(marked, count, changing)
 
 
-def after_loop(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> Value:
-    """The variable after the loop."""
+def after_loop(
+    marked: Marked, count: Count, changing: Mapping[str, Marked], ranges: Mapping[str, Bounds]
+) -> Value:
+    """The variable after the loop. `ranges` are those of the enclosing loops."""
     if marked.last == marked.mark:
         return marked.first
-    varies = marked.last is not None and _names_of(marked.last) & _marks(changing)
-    is_previous = marked.step is None and _previous(marked, count, changing) is not None
-    if varies and is_previous and not (count.upper - count.lower).is_const:
-        raise NotModelled("a loop may have no iteration")
-    end = count.lower + count.trips * count.step
+    end = count.lower + count.trips(ranges) * count.step
     head = _solved(marked, count, changing)
     return _at(head, {count.variable: end})
 

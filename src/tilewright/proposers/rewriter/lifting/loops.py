@@ -165,9 +165,9 @@ class Loops(Branches):
         for name, marked in changing.items():
             try:
                 if marked == exact[name]:
-                    inner.assign(name, after_loop(marked, count, changing))
+                    inner.assign(name, after_loop(marked, count, changing, scope.ranges))
                 else:
-                    inner.assign(name, after_last(name, exact, changing, count))
+                    inner.assign(name, after_last(name, exact, changing, count, scope.ranges))
             except NotModelled:
                 inner.state.pop(inner.slots[name], None)
         for part in ahead:  # the test that ends the loop changes its variables once more

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum
+from tilewright.proposers.rewriter.expr import Atom, Bounds, Expr, Minimum, bounds
 from tilewright.proposers.rewriter.ir import Condition, Local
 from tilewright.proposers.rewriter.lifting.induction import Count, Marked, at_head, mark_values
 from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Pointer, Value
@@ -32,15 +32,21 @@ def steady(condition: Condition, changing: Mapping[str, Marked]) -> dict[str, Ma
 
 
 def after_last(
-    name: str, exact: Mapping[str, Marked], even: Mapping[str, Marked], count: Count
+    name: str,
+    exact: Mapping[str, Marked],
+    even: Mapping[str, Marked],
+    count: Count,
+    ranges: Mapping[str, Bounds],
 ) -> Value:
     """The value of a variable after its loop, computed from the values at the beginning of the last
-    iteration."""
-    last = exact[name].last
+    iteration. `ranges` are those of the enclosing loops."""
+    last, trips = exact[name].last, count.trips(ranges)
+    if bounds(trips, ranges)[0] < 1:
+        raise NotModelled("a loop may have no iteration")
     if last is None:
         raise NotModelled(f"the value of {name} after its loop is unknown")
     heads = {n: replace(m, first=at_head(m, count, even)) for n, m in even.items()}
-    final = {count.variable: count.lower + (count.trips - 1) * count.step}
+    final = {count.variable: count.lower + (trips - 1) * count.step}
     values = mark_values(heads)
     return _mapped(last, lambda e: e.substituted(values).substituted(final))
 
