@@ -110,5 +110,5 @@ def _divides_by_zero(text: str, values: Mapping[str, int]) -> InputError:
     zero = next((name for name in used if values[name] == 0), "DIVISOR")
     return InputError(
         f"the template's constraint {shown(text)} divides by zero{' for ' * bool(given)}{given}. "
-        f"Remove this value, or test it before in a constraint such as {zero} != 0."
+        f"Remove this value, or test it first in a constraint such as {zero} != 0."
     )
