@@ -51,7 +51,7 @@ def test_a_failure_on_a_full_disk_ends_the_batch_and_is_never_stored(
         "scripted:any", {}, 1, store=lambda key, outcome: stored.append(key)
     ) as executor:
         full.touch()
-        with pytest.raises(DiskFullError, match=r"is full.*TMPDIR.*same command"):
+        with pytest.raises(DiskFullError, match=r"is full.*TMPDIR.*repeat the command"):
             executor.evaluate(requests(source))
         assert not stored
         (right,) = executor.evaluate(requests("latency 7"))  # it needs no room
