@@ -121,7 +121,7 @@ def test_the_server_goes_away_and_comes_back(server: Server, project: Path, tmp_
         server.start()
     assert process.returncode == 1
     assert "StorageUnavailableError: PostgreSQL database" in errors.splitlines()[-1]
-    assert "continues where it was" in errors.splitlines()[-1]
+    assert "continues where it stopped" in errors.splitlines()[-1]
     finished(start(project, 1, 0.0))
     finished(undisturbed)
     assert recorded(project) == recorded(tmp_path / "undisturbed")

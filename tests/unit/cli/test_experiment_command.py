@@ -153,7 +153,7 @@ def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, fi
         ("[options]", "[reuse]\n[options]", "it has no reuse"),
         ("[options]", '[reuse]\nbudget = "1 evaluation"\n[options]', "it has no from"),
         ("[options]", '[reuse.from]\n"a" = "b"\n[options]', "it has no budget"),
-        ("[options]", '[reuse]\nform = "a"\n[options]', "[reuse] has a budget"),
+        ("[options]", '[reuse]\nform = "a"\n[options]', "[reuse] may contain only a budget"),
         ("[options]", f"{REUSE}[options]", "no arm has reuse = true"),
         (
             "[options]\n",

@@ -161,8 +161,8 @@ def test_lines_are_those_of_the_answer() -> None:
         ("out.view(rows, columns)", "out + x", 23, "not a number"),
         ("rows, columns = x.shape", "if x.is_cuda: x = 0", 21, "statement of forward"),
         ("self.conv.weight", "self.conv.bias2", 22, "self.conv.bias2"),
-        ("self.n = n", "self.n = nn.Parameter(n)", 17, "model's arrays (conv.weight)"),
-        ("self.conv = nn", "self.other = nn", 22, "self.conv is none of the"),
+        ("self.n = n", "self.n = nn.Parameter(n)", 17, "of the reference model (conv.weight)"),
+        ("self.conv = nn", "self.other = nn", 22, "self.conv is neither an array of the"),
         ("ext = load", "for i in (): pass\next = load", 11, "top level"),
         ("ext = load", "import triton.language as tl\next = load", 11, "init NAME --target triton"),
         (

@@ -96,7 +96,7 @@ def test_an_answer_of_no_known_form_fails_its_call(
     futures = {key: Future[Reply]() for key in ("a", "b")}
     monkeypatch.setattr(transport, "_waiting", dict(futures))
     transport._listen(Process())  # type: ignore[arg-type]
-    with pytest.raises(ModelError, match="no reply of a model"):
+    with pytest.raises(ModelError, match="not a reply of a model"):
         futures["a"].result(0)
     assert futures["b"].result(0).text == "yes"
 

@@ -135,8 +135,8 @@ class Translation:
                 return Part(own, attributes, is_container(inner, node))
             if isinstance(node, ast.Call) and shown(node.func).endswith("Parameter"):
                 known = ", ".join(self.form.state) or "it has none"
-                reason = (f"{name} is none of the reference model's arrays ({known}); an answer "
-                          "has to give its arrays the same names")  # fmt: skip
+                reason = (f"{name} is not an array of the reference model ({known}); an answer "
+                          "must give its arrays the same names")  # fmt: skip
                 return Unknown(NotReadError(reason, node.lineno))
             return Unknown(error)
 
