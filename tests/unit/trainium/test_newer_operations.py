@@ -202,7 +202,7 @@ def test_a_program_asks_for_an_axis_that_the_grid_has() -> None:
     with pytest.raises(KernelError) as caught:
         _grid("2](x, y) if False else add_[2")
     assert caught.value.code == "unsupported_grid"
-    assert "axis 1 of a grid with 1 axes" in caught.value.message
+    assert "the grid has no axis 1: its number of axes is 1" in caught.value.message
 
 
 def test_without_a_grid_there_is_one_program() -> None:

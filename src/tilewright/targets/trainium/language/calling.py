@@ -50,7 +50,11 @@ def call(run: Execution, called: Any, args: Sequence[Any], kwargs: dict[str, Any
     if isinstance(called, Operator):
         if args and all(type(arg) in NUMBERS for arg in args):
             return of_numbers(called, args)
-        raise not_supported(f"calling {called.spelled}, instead of the function of nl,")
+        raise KernelError(
+            "not_supported",
+            f"{called.spelled} cannot be called with these arguments: for tiles, use the function "
+            "of nl",
+        )
     if isinstance(called, View):
         raise KernelError("unsupported_operand", "a tile is not a function")
     raise KernelError("unsupported_operand", f"a {type(called).__name__} is not a function")

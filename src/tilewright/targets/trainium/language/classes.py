@@ -338,7 +338,10 @@ def attribute_of_class(cls: Class, name: str) -> Any:
 def replaced(record: Any, changes: Mapping[str, Any]) -> Record:
     """A copy of a record with other values of some fields."""
     if not isinstance(record, Record) or not set(changes) <= set(record.values):
-        raise KernelError("unsupported_operand", "replace takes a record and some of its fields")
+        raise KernelError(
+            "unsupported_operand",
+            "replace takes a dataclass object or a named tuple, and some of its fields",
+        )
     return Record(record.cls, {**record.values, **changes})
 
 

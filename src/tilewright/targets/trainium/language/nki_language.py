@@ -142,7 +142,10 @@ def _num_programs(run: Execution, axes: Any = None) -> Any:
 
 def _of_axis(values: tuple[int, ...], axis: int) -> int:
     if not 0 <= axis < len(values):
-        raise KernelError("unsupported_grid", f"axis {axis} of a grid with {len(values)} axes")
+        raise KernelError(
+            "unsupported_grid",
+            f"the grid has no axis {axis}: its number of axes is {len(values)}",
+        )
     return values[axis]
 
 
