@@ -2,8 +2,8 @@
 
 It computes `x / 9` as the upper half of a product of x, minus the sign of x, which is -1 or 0. If x
 is never negative, the sign is always 0. It is no special case if nothing else reads it, and nothing
-reads x afterwards: all that the kernel then knows about x is its quotient, which is recorded. From
-x itself, the kernel could compute the remainder, whose sign is that of x.
+reads x afterwards. The quotient is recorded. If x itself were read, the kernel could compute the
+remainder, whose sign is that of x; everything that it computes from another copy of x is recorded.
 """
 
 from __future__ import annotations
