@@ -174,6 +174,7 @@ def _commands() -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    _open_closed_streams()
     try:
         given = sys.argv[1:] if arguments is None else arguments
         _require_text(given)
@@ -221,6 +222,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Read from and write to the null device where the standard input, output or error is closed.
+    The next opened file, such as the database, would otherwise become that stream.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # this gets the lowest free descriptor
+            setattr(sys, name, os.fdopen(opened, "w" if descriptor else "r", closefd=False))
 
 
 def _program_name(arguments: Sequence[str]) -> str:
