@@ -194,6 +194,8 @@ def _called(module: str, words: Sequence[str], environment: Mapping[str, str]) -
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None  # the environment names another folder
+    if "numpy" in sys.modules:  # unlike Python, it does not do this after a fork
+        sys.modules["numpy"].random.seed()
     sys.argv = [module, *words]
     program: Any = importlib.import_module(module)
     program.main(list(words))

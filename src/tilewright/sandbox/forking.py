@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -43,13 +43,18 @@ class Prepared:
     environment: Mapping[str, str]
 
 
-def prepared(modules: Sequence[str], environment: Mapping[str, str]) -> Prepared | None:
-    """A preparation, or None if this system does not support what the servers need."""
+def prepared(modules: Collection[str], environment: Mapping[str, str]) -> Prepared | None:
+    """A preparation, or None if this system does not support what the servers need.
+
+    Of the modules, only those of this package are imported in a server. Modules of others may read
+    variables, open files or change at any time, so each new process imports them itself.
+    """
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
         return None
-    return Prepared(tuple(modules), environment)
+    own = tuple(sorted(name for name in modules if name.startswith("tilewright.")))
+    return Prepared(own, environment)
 
 
 def fork(preparation: Prepared, channel: int, output: int, errors: int) -> Forked:

@@ -53,9 +53,7 @@ class Processes:
         modules = {_PROGRAM, type(task.proposer).__module__}
         if hasattr(task.proposer, "modules"):
             modules.update(task.proposer.modules(task.target))
-        # Modules of others may read variables at their import that only the new process will have.
-        own = sorted(name for name in modules if name.startswith("tilewright."))
-        self._preparation = prepared(own, _import_environment())
+        self._preparation = prepared(modules, _import_environment())
         self._processes: list[_Process] = []
         self._count = count
         self._home: dict[str, int] = {}  # parent -> number of the process that has worked on it

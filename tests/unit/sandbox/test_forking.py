@@ -43,6 +43,7 @@ def seen(what):
         "temporary": tempfile.gettempdir(),
         "session": [os.getsid(0), os.getpgid(0)],
         "random": random.random(),
+        "random of numpy": "numpy" in sys.modules and sys.modules["numpy"].random.random(),
         "arguments": sys.argv,
         "limit": resource.getrlimit(resource.RLIMIT_CORE)[0],
     }
@@ -280,6 +281,26 @@ def test_a_server_that_cannot_fork_says_why(folder: Path, tmp_path: Path) -> Non
         assert child.wait() == 1
         child.kill()
     assert "a process cannot be started: no more processes" in (tmp_path / "log").read_text()
+
+
+def test_only_modules_of_this_package_are_imported_before_a_process_is_forked() -> None:
+    preparation = prepared(["somebody.s_target", "tilewright.targets.host_c"], {})
+    assert preparation is not None
+    assert preparation.modules == ("tilewright.targets.host_c",)
+
+
+def test_the_random_numbers_of_numpy_differ_between_processes(folder: Path) -> None:
+    (folder / "uses_numpy.py").write_text("import numpy\nnumpy.random.random()")
+    variables = {"PYTHONPATH": path(folder), "OPENBLAS_NUM_THREADS": "1"}  # without threads
+    preparation = Prepared(("forked_program", "uses_numpy"), variables)
+    children = [
+        Child("forked_program", environment=variables, preparation=preparation) for _ in range(2)
+    ]
+    answers = [asked(child) for child in children]
+    assert not any(answer["imported here"] for answer in answers)
+    assert len({answer["random of numpy"] for answer in answers}) == 2
+    for child in children:
+        child.kill()
 
 
 def test_modules_that_cannot_be_imported_are_left_to_the_process(folder: Path) -> None:
