@@ -9,6 +9,7 @@ import pytest
 from nki_world import BF16, TRN1, Kernel
 
 from tilewright.core.records import Argument, Workload
+from tilewright.targets.trainium.counts import counts_of
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.feedback import in_words
 from tilewright.targets.trainium.latency.capacity import examine
@@ -116,7 +117,13 @@ def test_a_copy_that_converts_the_type_has_other_bytes_on_each_side() -> None:
         Argument("x", (512, 512), "bfloat16", "input"),
         Argument("out", (512, 512), "float32", "output"),
     )
-    told = in_words(Workload("copy", "trainium", arguments, 0, source="/f"), TRN1, found, "")
+    told = in_words(
+        Workload("copy", "trainium", arguments, 0, source="/f"),
+        TRN1,
+        found,
+        counts_of(trace),
+        "",
+    )
     least = 4 * count / (410 / 2) / 1e3
     assert f"its transfers to and from HBM would take {least:.2f} us" in told
 

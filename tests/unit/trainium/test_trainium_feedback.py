@@ -9,6 +9,7 @@ from nki_world import TRN1
 
 from tilewright.core.records import Argument, Failed, Measured
 from tilewright.targets.trainium import create_target
+from tilewright.targets.trainium.counts import counts_of
 from tilewright.targets.trainium.feedback import in_words
 from tilewright.targets.trainium.latency.model import estimate
 from tilewright.targets.trainium.program import Call, parse, trace_program
@@ -56,6 +57,33 @@ def test_longer_runs_are_recommended_where_runs_are_short() -> None:
     assert advice not in cumsum().feedback
 
 
+def baseline(name: str, kernel: str) -> str:
+    task = create_target().open(name, {})
+    return measured(task.modelled(task.baselines[kernel])).feedback
+
+
+def test_what_shortens_the_work_of_the_busiest_engine_is_named() -> None:
+    """Prompts offer every option that the feedback names."""
+    naive = baseline("layernorm-4096x512", "naive")
+    assert "DVE works longest: shorten its work, or move some of it elsewhere" in naive
+    assert "(`balance-engines`, `operand-in-psum`)" in naive
+
+
+def test_data_that_are_loaded_again_are_named() -> None:
+    options = "(`hoist-loads`, `load-once`, `block-in-sbuf`)"
+    told = baseline("gemm-256x512x512", "naive")
+    assert f" MB again that it has loaded before {options}." in told
+    # Every partition needs the row gamma, which is loaded only once.
+    assert options not in baseline("layernorm-4096x512", "naive")
+
+
+def test_the_costly_lines_are_a_list_of_their_own() -> None:
+    lines = baseline("layernorm-4096x512", "naive").split("\n")
+    first = lines.index("The lines that take most time:") + 1
+    assert len(lines) > first
+    assert all(line.startswith("  line ") for line in lines[first:])
+
+
 ROWS = """
 import nki
 import nki.language as nl
@@ -80,9 +108,10 @@ def test_transfers_that_share_a_group_of_partitions_are_named(rows: int, waiting
         (Argument("out", (128, 512), "float32", "output"),),
         {},
     )
-    found = estimate(trace_program(parse(ROWS.format(rows)), call, TRN1), TRN1)
+    trace = trace_program(parse(ROWS.format(rows)), call, TRN1)
+    found = estimate(trace, TRN1)
     assert found.sharing == ({12: waiting} if waiting else {})
-    told = in_words(WORKLOAD, TRN1, found, ROWS)
+    told = in_words(WORKLOAD, TRN1, found, counts_of(trace), ROWS)
     sentence = f"{waiting} transfers wait for a transfer to or from other partitions"
     assert (sentence in told) == bool(waiting)
     assert (f": line 12 ({waiting})." in told) == bool(waiting)

@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 from tilewright.targets.trainium import techniques
+from tilewright.targets.trainium.latency.costs import is_slow_pair
 from tilewright.targets.trainium.trace import Access, Instruction, Trace
 
 NAMES = (
     "float32_products",
     "additions_of_tiles",
+    "two_cycle_pairs",
     "copies_and_memsets",
     "converting_copies",
     "selections",
@@ -25,7 +27,8 @@ NAMES = (
     *techniques.NAMES,
 )
 """All counts; `techniques.py` describes the last ones. Products include transposes on PE, and
-copies include those by activations. Statistics are `bn_stats`, squares are powers and products of a
+copies include those by activations. A two-cycle pair is a `tensor_tensor` on DVE that would be
+faster with an operand in PSUM. Statistics are `bn_stats`, squares are powers and products of a
 tile with itself, and intermediates are what a kernel stores in HBM and loads again."""
 _SELECTIONS = {
     "select",
@@ -61,6 +64,7 @@ def _of_instruction(one: Instruction) -> Mapping[str, int]:
     return {
         "float32_products": one.engine == "pe" and _is_wide(one),
         "additions_of_tiles": tiles and "add" in operations,
+        "two_cycle_pairs": name == "tensor_tensor" and one.engine == "dve" and is_slow_pair(one),
         "copies_and_memsets": copies or name == "memset",
         "converting_copies": copies and _converts(one),
         "selections": name in _SELECTIONS,
@@ -115,14 +119,17 @@ class _Loads:
     def _load(self, access: Access) -> None:
         tensor = access.tensor
         key = (tensor.id, access.offset, access.pattern, access.partition_step, access.partitions)
-        self._read[tensor.id] += access.bytes
+        # A row that all partitions receive is one row.
+        copies = 1 if access.partition_step else access.partitions
+        self._read[tensor.id] += access.bytes // copies
         self._sizes[tensor.id] = tensor.bytes_per_partition * tensor.partitions
         if key in self._seen:
             self._repeated[tensor.id] += access.bytes
         self._seen.add(key)
 
     def again(self) -> int:
-        """Bytes that were read although the same transfer, or all of the tensor, had been read."""
+        """Bytes that were read although the same transfer, or all of the tensor, had been read. The
+        copies of one transfer for several partitions do not count."""
         return sum(
             max(self._repeated[tensor], read - self._sizes[tensor])
             for tensor, read in self._read.items()

@@ -256,6 +256,7 @@ class TrainiumRunner:
             return Failed(
                 "measure", "invalid", "the kernel executes no instruction, so it stores nothing."
             )
+        counts = counts_of(trace)
         least, _ = roofline_ns(evaluation.workload, machine)
         return Measured(
             latency=found.latency_ns,
@@ -272,12 +273,12 @@ class TrainiumRunner:
                 "instructions": float(found.instructions),
                 "transfers": float(found.transfers),
                 "products": float(found.products),
-                **counts_of(trace),
+                **counts,
             },
             bound=floor_ns(evaluation.workload, machine)[0],
             versions={"compiler": artifact.toolchain, **versions(machine)},
             artifact_digest=artifact.digest,
-            feedback=in_words(evaluation.workload, machine, found, source),
+            feedback=in_words(evaluation.workload, machine, found, counts, source),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.core.records import Workload
-from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PSUM_PORT
+from tilewright.targets.trainium.latency.costs import DMA, ENGINES, PSUM_PORT, VECTOR
 from tilewright.targets.trainium.latency.model import NOTHING_LEFT, Estimate
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.roofline import floor_ns, roofline_ns
@@ -16,9 +16,20 @@ _RARELY_BUSY = 0.05  # of the time after the launch
 _SHORT_RUNS = 1.2  # the time of the transfers relative to that at full bandwidth
 
 
-def in_words(workload: Workload, machine: Machine, found: Estimate, source: str) -> str:
+def in_words(
+    workload: Workload,
+    machine: Machine,
+    found: Estimate,
+    counts: Mapping[str, float],
+    source: str,
+) -> str:
     """Latency, limiting bound, waits of the busiest engine, transfers, and the most expensive
-    lines."""
+    lines. A remedy in backquotes is an option of the menu, which every prompt with this feedback
+    then offers.
+
+    Args:
+        counts: what the kernel does (`counts_of`).
+    """
     total = found.latency_ns
     parts = [
         f"The modelled latency is {_us(total)}, including {_us(machine.launch)} that the launch of "
@@ -28,7 +39,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
             f"{name} {_us(ns)} ({ns / total:.0%})"
             for name, ns in sorted(found.busy.items(), key=lambda item: -item[1])
         )
-        + f". {_binding(found)}",
+        + f". {_binding(found, counts)}",
         *_widest(found),
         _transfers(found, machine),
         *_timeline(found),
@@ -38,7 +49,7 @@ def in_words(workload: Workload, machine: Machine, found: Estimate, source: str)
     parts.append(
         f"The kernel reads {found.bytes_read / 1e6:.2f} MB from HBM and writes "
         f"{found.bytes_written / 1e6:.2f} MB in {found.transfers} transfers, and executes "
-        f"{found.instructions} instructions, {found.products} of them on PE."
+        f"{found.instructions} instructions, {found.products} of them on PE." + _again(counts)
     )
     if found.spilled:
         parts.append(
@@ -58,14 +69,28 @@ def _bounds(workload: Workload, machine: Machine) -> str:
     return f"{text}."
 
 
-def _binding(found: Estimate) -> str:
+def _binding(found: Estimate, counts: Mapping[str, float]) -> str:
     """The engine or port that works longest, and what can shorten its work."""
     name = found.busiest
     if name == ENGINES[DMA]:
         return f"{name} works longest: only fewer bytes, or longer runs, shorten its work."
     if name == PSUM_PORT:
-        return f"The {name} works longest: let DVE and ACT access PSUM less."
-    return f"{name} works longest: shorten its work, or move some of it elsewhere."
+        return (
+            f"The {name} works longest: let DVE and ACT access PSUM less (`avoid-psum-conflicts`)."
+        )
+    slow = name == ENGINES[VECTOR] and counts["two_cycle_pairs"]
+    faster = ", `operand-in-psum`" if slow else ""
+    return (
+        f"{name} works longest: shorten its work, or move some of it elsewhere "
+        f"(`balance-engines`{faster})."
+    )
+
+
+def _again(counts: Mapping[str, float]) -> str:
+    """What the kernel loads although it has loaded it before."""
+    again = counts["bytes_loaded_again"] / 1e6
+    told = f" It loads {again:.2f} MB again that it has loaded before"
+    return f"{told} (`hoist-loads`, `load-once`, `block-in-sbuf`)." if again >= 0.01 else ""
 
 
 def _widest(found: Estimate) -> list[str]:
@@ -144,7 +169,7 @@ def _lines(lines: Mapping[int, Mapping[str, float]], source: str) -> list[str]:
     text = source.split("\n")
     costly = sorted(lines.items(), key=lambda item: -max(item[1].values(), default=0.0))
     told = [
-        f"line {line}: "
+        f"  line {line}: "
         + ", ".join(f"{engine} {_us(ns)}" for engine, ns in sorted(engines.items()) if ns > 0)
         + (f"  `{text[line - 1].strip()[:80]}`" if 0 < line <= len(text) else "")
         for line, engines in costly[:_MOST_LINES]

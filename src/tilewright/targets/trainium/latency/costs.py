@@ -196,16 +196,19 @@ def _key(access: Access) -> tuple[object, ...]:
     return tensor.memory, tensor.dtype, access.partitions, access.pieces, id(access.pattern)
 
 
-def _two_tiles(instruction: Instruction, elements: int) -> float:
+def is_slow_pair(instruction: Instruction) -> bool:
+    """Whether an operation with two tiles takes two cycles for each element."""
     tiles = instruction.reads[:2]
     in_psum = sum(a.tensor.memory == "psum" for a in tiles)
     narrow = all(
         a.tensor.dtype == "bfloat16" and a.tensor.memory == "sbuf" and a.pattern.innermost_step == 1
         for a in (*tiles, *instruction.writes)
     )
-    if in_psum == 1 or (narrow and instruction.attributes.get("op") in _FAST_PAIRS):
-        return elements
-    return 2 * elements
+    return in_psum != 1 and not (narrow and instruction.attributes.get("op") in _FAST_PAIRS)
+
+
+def _two_tiles(instruction: Instruction, elements: int) -> float:
+    return 2 * elements if is_slow_pair(instruction) else elements
 
 
 def _scalar_and_tile(instruction: Instruction, elements: int) -> float:
