@@ -8,6 +8,11 @@ from tilewright.core.compiled_code import CodeLoop
 from tilewright.native.instruction_rates import InstructionRates
 
 HEAD = "Innermost loops as compiled, with the instructions of one iteration by source line"
+CALLS = (
+    "A loop that calls functions of math.h computes one element at a time, unless vector "
+    "arithmetic replaces the calls (`vector-functions`)."
+)
+"""What helps if a loop contains calls. Prompts then offer the option in backquotes."""
 MOST_TOLD = 6
 """Number of loops that are described: the most deeply nested ones, then those with the most
 instructions.
@@ -19,7 +24,8 @@ def loop_notes(
 ) -> tuple[str, ...]:
     """One line on the innermost loops, the most deeply nested ones first. Of several loops from one
     source line, only the one with the widest vectors is described. With the `rates` of
-    instructions, the line says how many cycles an iteration takes at least.
+    instructions, the line says how many cycles an iteration takes at least. A second line says what
+    helps if a loop contains calls.
 
     A compiler generates several loops from one: with vectors, for the remaining elements, and for
     overlapping arrays. `reasons` say why GCC did not vectorise the loop at a line.
@@ -32,7 +38,8 @@ def loop_notes(
                 chosen[loop.line] = loop
     most = sorted(chosen.values(), key=lambda loop: (-loop.depth, -loop.count))[:MOST_TOLD]
     told = [_told(loop, reasons, rates) for loop in most]
-    return (f"{HEAD}: {'; '.join(told)}.",) if told else ()
+    calls = any(loop.instructions.get("calls") for loop in most)
+    return (f"{HEAD}: {'; '.join(told)}.", *[CALLS] * calls) if told else ()
 
 
 def _weight(loop: CodeLoop) -> tuple[int, int]:

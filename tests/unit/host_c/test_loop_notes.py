@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.core.compiled_code import CodeLoop
 from tilewright.native.instruction_rates import InstructionRates, instruction_rates
-from tilewright.native.loop_notes import HEAD, MOST_TOLD, loop_notes
+from tilewright.native.loop_notes import CALLS, HEAD, MOST_TOLD, loop_notes
 from tilewright.native.toolchain import find_toolchain
 from tilewright.native.vectorizer import missed_reasons
 
@@ -46,7 +46,7 @@ kernel.c:4:5: missed: couldn't vectorize loop
 
 
 def told(*loops: CodeLoop, reasons: Mapping[int, str] | None = None) -> str:
-    (note,) = loop_notes(loops, reasons or {})
+    note = loop_notes(loops, reasons or {})[0]
     assert note.startswith(f"{HEAD}: ")
     return note.removeprefix(f"{HEAD}: ")
 
@@ -79,6 +79,13 @@ def test_a_vectorised_loop_is_told_with_its_work_and_spills_and_without_a_reason
     )
     kept = replace(loop, spill_loads=0, spill_stores=0, vector_work={}, instructions={"loads": 5})
     assert told(kept).endswith("5 instructions (loads 5, operands in memory 2, spills 0).")
+
+
+def test_what_replaces_calls_is_said_once_if_a_loop_calls_functions() -> None:
+    calling = replace(LOOP, instructions={"calls": 1})
+    assert loop_notes([calling, replace(calling, line=12)], {})[1:] == (CALLS,)
+    assert "`vector-functions`" in CALLS
+    assert len(loop_notes([LOOP], {})) == 1
 
 
 RATES = InstructionRates(64, 4e9, 0.97, 1.48, 1.0, 1.43, 1.96, 1.04, 0.49)

@@ -124,3 +124,17 @@ def test_options_that_cannot_apply_are_left_out(source: str, wanted: set[str]) -
     kept = {o.id for o in applicable(brief, Trial(0, 0, Candidate(source), outcome), brief.menu)}
     assert {"vectorise", "prefetch", "other"} <= kept
     assert kept & ASKED == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "offered"),
+    [(SOFTMAX, False), (QUANTISED, True), (GEMM.replace("float", "uint32_t"), True)],
+    ids=["floats", "bytes", "words"],
+)
+def test_weights_of_running_sums_are_offered_only_for_unsigned_numbers(
+    source: str, offered: bool
+) -> None:
+    brief = load_target("host-c").brief()
+    outcome = Measured(100, "ns", "measured", 0.5, Verdict(()))
+    kept = applicable(brief, Trial(0, 0, Candidate(source), outcome), brief.menu)
+    assert ("weigh" in {option.id for option in kept}) == offered

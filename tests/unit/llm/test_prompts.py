@@ -273,6 +273,23 @@ def test_dropout_spares_the_options_that_the_measurement_recommends() -> None:
     assert [o.id for n in range(8) for o in without.menu(brief, told, n)] == offered
 
 
+def test_dropout_spares_the_options_that_notes_on_the_compiled_code_recommend() -> None:
+    last = BRIEF.menu[-1].id
+    brief = replace(BRIEF, dropout=0.99)
+    prompts = Prompts(notes=lambda source: [f"Line 3 calls expf (`{last}`)."])
+    for number in range(8):
+        assert last in {option.id for option in prompts.menu(brief, PARENT, number)}
+
+
+def test_indented_lines_of_feedback_become_a_list_of_their_own() -> None:
+    outcome = PARENT.outcome
+    assert isinstance(outcome, Measured)
+    told = replace(PARENT, outcome=replace(outcome, feedback="Costly lines:\n  line 3: 9\nEnd."))
+    assert "\n- Costly lines:\n  - line 3: 9\n- End.\n" in text(
+        Prompts().plan(BRIEF, told, HISTORY)
+    )
+
+
 def test_dropout_leaves_room_for_a_change_of_ones_own() -> None:
     """No few options drawn at random fit every kernel."""
     own = MenuOption("other", "Another change.")
@@ -315,7 +332,11 @@ def test_plan_prompts_name_the_fastest_kernels_of_other_branches() -> None:
     own = describe_others(instance, history)
     assert not any("Two templates" in line for line in own)
     rendered = text(Prompts().plan(BRIEF, trial, history))
-    assert "# The fastest other kernels of this search\n\n- `tile` (Two templates" in rendered
+    said = (
+        "Each line says what was done last, the latency, and the difference from the kernel above."
+    )
+    start = f"# The fastest other kernels of this search\n\n{said}\n\n- `tile` (Two templates"
+    assert start in rendered
     assert "other kernels" not in text(Prompts(without=["failed"]).plan(BRIEF, trial, history))
 
 
@@ -432,6 +453,16 @@ def test_where_no_causes_are_counted_the_compiled_loops_of_other_kernels_are_tol
     assert shown not in text(Prompts(without=["feedback"], notes=lambda source: [note]).plan(
         BRIEF, parent, history
     ))  # fmt: skip
+
+
+def test_notes_on_other_kernels_end_with_a_whole_loop() -> None:
+    parent, slower = replace(PARENT, outcome=measured(1000.0, {})), measured(1100.0, {})
+    made = Trial(1, 1, _planned(71, "Unroll.", {}), slower)
+    loop = f"line 5: scalar, 9 instructions ({'x' * 90})"
+    notes = [f"Innermost loops: {loop}; {loop}; {loop}.", "What else helps."]
+    (told,) = describe_tried(parent, History([parent, made]), (), lambda source: notes)
+    one = loop.removeprefix("line 5: ")
+    assert told.endswith(f"; compiled as {one}; {one}")
 
 
 def test_only_kernels_that_are_shown_are_compiled_for_their_notes() -> None:

@@ -187,8 +187,11 @@ def _compiled(other: Trial, trial: Trial, causes: Sequence[str], notes: Notes | 
     is_explained = causes or any(outcome.breakdown for outcome in measured)
     if notes is None or len(measured) < 2 or is_explained:
         return ""
-    said = " ".join(notes(other.candidate.source)).partition(": ")[2]
-    text = shortened_line(_OF_A_LINE.sub("", said), LONGEST_NOTE).rstrip(".")
+    said = next(iter(notes(other.candidate.source)), "").partition(": ")[2].rstrip(".")
+    loops = _OF_A_LINE.sub("", said).split("; ")
+    while len("; ".join(loops)) > LONGEST_NOTE and loops[1:]:
+        loops.pop()
+    text = shortened_line("; ".join(loops), LONGEST_NOTE)
     return f"; compiled as {text}" if text else ""
 
 

@@ -51,7 +51,7 @@ def describe_latency(trial: Trial, notes: Sequence[str] = ()) -> str:
     ]
     if outcome.feedback:
         told = dict.fromkeys((*outcome.feedback.splitlines(), *notes))
-        return "\n".join([*lines, *(f"- {line}" for line in told)])
+        return "\n".join([*lines, *map(_as_item, told)])
     lines += [f"- {in_words(name)}: {value:,.0f}" for name, value in outcome.details.items()]
     causes = _causes(outcome)
     if causes:
@@ -61,6 +61,12 @@ def describe_latency(trial: Trial, notes: Sequence[str] = ()) -> str:
         lines.append(f"- shares of the latency, which may overlap: {shares}")
     lines += [f"- {note}" for note in notes]
     return "\n".join(lines)
+
+
+def _as_item(line: str) -> str:
+    """A line of feedback as an item of a list. Indented lines are items below the line before."""
+    text = line.lstrip()
+    return f"{line.removesuffix(text)}- {text}"
 
 
 def describe_goal(trial: Trial, stop_within: float) -> str:

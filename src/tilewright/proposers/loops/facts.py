@@ -23,6 +23,7 @@ FACTS = {
     "neighbouring-loops": "two loops follow one another",
     "long-steps": "a variable grows by more than one at a time",
     "bytes": "it uses 8-bit numbers",
+    "unsigned-numbers": "it uses unsigned numbers",
 }
 """All facts, as texts."""
 
@@ -38,6 +39,7 @@ _PATTERNS = {
     ),
     "conditions": re.compile(r"\bif\b|\?|\bcontinue\b|\bswitch\b|&&|\|\||(?<!f)(?:min|max)"),
     "long-steps": re.compile(r"\+=\s*(?:[2-9]|\d\d)"),
+    "unsigned-numbers": re.compile(r"\bunsigned\b|\bu\w+_t\b|size_t\b"),
     "bytes": re.compile(r"\b(?:u?int(?:_least|_fast)?8_t|char|_BitInt)\b"),
 }
 _DIVISOR = re.compile(r"(?<![/*])/=?(?![/*=])\s*\(*\s*(\w[\w.]*)?")

@@ -84,18 +84,13 @@ class Prompts:
 
     def menu(self, brief: Brief, parent: Trial, number: int) -> tuple[MenuOption, ...]:
         """The options that plan `number` for `parent` may choose from: dropout acts on the filtered
-        menu, except for `OTHER` and for options that the measurement recommends in backquotes.
+        menu, except for `OTHER` and for options that the feedback recommends in backquotes.
         """
         if self._applicable is not None:
             kept = self._applicable(brief.target, parent, brief.menu)
             brief = replace(brief, menu=kept)
-        offered, told = brief.offered(number), self._measured(parent)
+        offered, told = brief.offered(number), self._feedback(parent)
         return tuple(o for o in brief.menu if o in offered or o.id == OTHER or f"`{o.id}`" in told)
-
-    def _measured(self, parent: Trial) -> str:
-        """The target's feedback; empty if there is none, or if this component is switched off."""
-        outcome = parent.outcome
-        return outcome.feedback if self._use.feedback and isinstance(outcome, Measured) else ""
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, number: int = 0
