@@ -3,10 +3,11 @@
 The first plans of the built-in rewriter are whole schedules for the starting kernel. They differ in
 tile sizes, loop order, and buffers, so they are treated like the instances of a template: all are
 planned, but only a few are evaluated at a time, chosen by a `ParameterSearch` from their static
-estimates. It learns from each result in which cases the estimate is wrong. As soon as further
-schedules bring no gain, the other proposer continues with the kernels that were found. At first, it
-makes candidates from few kernels and without variants, so that the next iteration can continue from
-a gain soon. As long as there is no gain, it continues from more and more kernels.
+estimates. Only the first schedule with an estimated gain is evaluated at once. The search learns
+from each result in which cases the estimate is wrong. As soon as further schedules bring no gain,
+the other proposer continues with the kernels that were found. At first, it makes candidates from
+few kernels and without variants, so that the next iteration can continue from a gain soon. As long
+as there is no gain, it continues from more and more kernels.
 """
 
 from __future__ import annotations
@@ -102,12 +103,14 @@ class FirstSchedules:
 
     def _chosen(
         self, brief: Brief, history: History, count: int, seed: int
-    ) -> Generator[None, None, list[Plan]]:
-        """The next schedules; None for each plan that is made before one is chosen.
+    ) -> Generator[Plan | None, None, list[Plan]]:
+        """The next schedules. In a run's first iteration, the first schedule with an estimated gain
+        comes before all others are planned, which may take long; None for each other plan.
 
         In later iterations and other processes, the plans are made with the seed and the data of
         the first iteration, so they are the same.
         """
+        soon: Plan | None = None
         self._start = history[0]
         tried = [(trial, plan) for trial in history if (plan := trial.candidate.plan) is not None]
         seed = int(tried[0][1].parameters[_SEED]) if tried else seed
@@ -115,8 +118,13 @@ class FirstSchedules:
             first, start = replace(brief, iteration=1, rank=0, dropout=0.0), history.before(1)
             made: list[Plan] = []
             for plan in self._rewriter.each_plan(first, start[0], start, count, seed):
-                made += [_named(plan, seed)] if plan is not None and plan.estimated else []
-                yield None
+                if plan is None or not plan.estimated:
+                    yield None
+                    continue
+                made.append(_named(plan, seed))
+                is_soon = soon is None and not tried and (plan.expected_gain or 0) > 1 + LEAST_GAIN
+                soon = made[-1] if is_soon else soon
+                yield soon if is_soon else None
             self._planned[seed] = tuple(made)
         plans = self._planned[seed]
         if not plans:
@@ -124,7 +132,8 @@ class FirstSchedules:
         names = [plan.parameters["instance"] for plan in plans]
         known = [_tried(trial, (names.index(p.parameters["instance"]),)) for trial, p in tried]
         space = PlannedSchedules(plans)
-        return [plans[n] for (n,) in self._search.next_points(space, known, AT_A_TIME, seed)]
+        points = self._search.next_points(space, known, AT_A_TIME, seed)
+        return [plans[n] for (n,) in points if plans[n] != soon]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

@@ -43,8 +43,8 @@ class Planner:
 
     name = "structure"
 
-    def __init__(self, estimates: Sequence[float] = ESTIMATES) -> None:
-        self.estimates = estimates
+    def __init__(self, estimates: Sequence[float] = ESTIMATES, gains: Sequence[float] = ()) -> None:
+        self.estimates, self.gains = estimates, gains
         self.asked: list[tuple[Brief, int]] = []
 
     def offers_factors(self, target: TargetBrief) -> bool:
@@ -74,6 +74,7 @@ class Planner:
                 self.name,
                 {"steps": f"s{n}"},
                 estimated=estimated,
+                expected_gain=self.gains[n] if self.gains else None,
             )
 
     def implement(
@@ -127,6 +128,24 @@ def test_the_schedules_with_the_lowest_estimates_are_evaluated_first_without_var
     made = run.made()
     assert [c.source for c in made] == ["start; Schedule 1 by 7. 0", "start; Schedule 4 by 7. 0"]
     assert all(c.plan is not None and c.plan.is_instance for c in made)
+
+
+def test_the_first_schedule_with_an_estimated_gain_does_not_wait_for_the_plans_of_the_others() -> (
+    None
+):
+    run = Run()
+    run.rewriter.gains = (1.001, 0.9, 1.2, 1.3, 1.4, 1.5)
+    plans = run.proposer.each_plan(BRIEF, run.history[0], run.history, 6, 7)
+    texts = [plan.text if plan is not None else "" for plan in plans]
+    chosen = ["Schedule 1 by 7.", "Schedule 4 by 7."]
+    assert texts == ["", "", "Schedule 2 by 7.", "", "", "", *chosen]
+
+
+def test_a_schedule_that_came_first_is_not_chosen_once_more() -> None:
+    run = Run()
+    run.rewriter.gains = (0.5, 1.6, 1.2, 1.3, 1.4, 1.5)
+    assert run.step(62.0, 67.0) == ["Schedule 1 by 7.", "Schedule 4 by 7."]
+    assert run.step(71.0, 76.0) == ["Schedule 3 by 7.", "Schedule 5 by 7."]
 
 
 def test_after_a_gain_further_schedules_are_tried_all_from_the_starting_kernel() -> None:
