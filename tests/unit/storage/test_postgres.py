@@ -318,7 +318,7 @@ def test_what_is_measured_while_the_server_is_away_is_stored_later(
     tunings.start(RUN)
     server.stop()
     try:
-        with pytest.raises(StorageUnavailableError, match=r"is kept in .*/unsent/.*and stored"):
+        with pytest.raises(StorageUnavailableError, match=r"are kept in .*/unsent/.*next command"):
             storage.store_outcome("key", FAILED)
         with pytest.raises(StorageUnavailableError, match="kept"):
             tunings.add("a1", [TRIAL])
