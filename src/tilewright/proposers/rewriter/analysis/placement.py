@@ -92,8 +92,9 @@ def _places(
     beam: list[_Placement] = [_Placement((), 0.0)]
     for size in sorted(sizes, key=lambda b: -b.rows * b.slots):
         grown = [
-            placement.with_buffer(size, place, together, space)
+            placement.with_buffer(size, place, crowded, space)
             for placement in beam
+            for crowded in [placement.crowded(size, together, space)]
             for place in _positions(size, placement, space)
         ]
         beam = sorted(grown, key=lambda p: (p.cost, p.addresses))[:width]
@@ -115,18 +116,25 @@ class _Placement:
     def addresses(self) -> tuple[Place, ...]:
         return tuple(place for _, place in self.taken)
 
+    def crowded(
+        self, buffer: _Size, together: frozenset[frozenset[str]], space: Space
+    ) -> tuple[float, ...]:
+        """What it costs another buffer to have a row in each bank."""
+        costs = [0.0] * space.banks
+        for other, place in self.taken:
+            partners = frozenset((buffer.name, other.name)) in together
+            weight = PARTNERS_SHARE if partners else OTHERS_SHARE
+            for bank, part in enumerate(_mean_share(_Slots(other.rows, other.slots, place), space)):
+                costs[bank] += weight * part
+        return tuple(costs)
+
     def with_buffer(
-        self, buffer: _Size, place: Place, together: frozenset[frozenset[str]], space: Space
+        self, buffer: _Size, place: Place, crowded: tuple[float, ...], space: Space
     ) -> _Placement:
-        """The placement with one more buffer, weighted by the cost of its bank conflicts."""
+        """The placement with one more buffer, and the cost of its bank conflicts."""
         new = _Slots(buffer.rows, buffer.slots, place)
-        cost = self.cost + SLOTS_SHARE * _among(new, space)
-        for other, there in self.taken:
-            weight = (
-                PARTNERS_SHARE if frozenset((buffer.name, other.name)) in together else OTHERS_SHARE
-            )
-            cost += weight * _between(new, _Slots(other.rows, other.slots, there), space)
-        return _Placement((*self.taken, (buffer, place)), round(cost, 9))
+        cost = SLOTS_SHARE * _among(new, space) + collision(_mean_share(new, space), crowded)
+        return _Placement((*self.taken, (buffer, place)), round(self.cost + cost, 9))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -149,11 +157,10 @@ def _among(slots: _Slots, space: Space) -> float:
     return sum(collision(a, b) for a, b in combinations(slots.shares(space), 2))
 
 
-@lru_cache(maxsize=1 << 16)
-def _between(one: _Slots, other: _Slots, space: Space) -> float:
-    """How likely a row of each buffer is in the same bank, over all slots."""
-    pairs = [collision(a, b) for a in one.shares(space) for b in other.shares(space)]
-    return sum(pairs) / len(pairs)
+@lru_cache(maxsize=1 << 14)
+def _mean_share(slots: _Slots, space: Space) -> tuple[float, ...]:
+    """The part of a buffer's rows in each bank."""
+    return tuple(sum(parts) / slots.slots for parts in zip(*slots.shares(space), strict=True))
 
 
 def bank_shares(rows: tuple[int, int], space: Space) -> tuple[float, ...]:
