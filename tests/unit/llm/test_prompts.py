@@ -694,7 +694,13 @@ def test_prompts_for_a_gpu_state_what_is_computed(name: str, line: str) -> None:
             "out = a + 1, in",
         ),
         ('def reference(a):\n    """out = a + 2."""\n', "out = a + 2."),
-        ("def reference(a):\n    return a\n", ""),
+        (
+            "def reference(a):  # as it is\n    return a\n",
+            "the results of this function\n\n  ```python\n"
+            "  def reference(a):  # as it is\n      return a\n  ```\n",
+        ),
+        (f"def reference(a):\n    return a{' + 1' * 600}\n", ""),
+        ("def other(a):\n    return a\n", ""),
         ("def reference(", ""),
         (None, ""),
     ],
