@@ -38,6 +38,12 @@ REPEATED = {
         for n in nl.affine_range(4):
             b[:, 50 * n : 50 * n + 50] = nl.copy(blocks[n, :, 0:50])
     """,
+    "used afterwards": """
+        for w in nl.static_range(100):
+            t = nl.exp(a[:, w : w + 1])
+            b[:, w : w + 1] = nl.copy(t)
+        b[:, w + 20 : w + 21] = nl.copy(t)
+    """,
     "fresh tiles": """
         for w in nl.static_range(40):
             t = nl.exp(a[:, w : w + 4])
@@ -130,6 +136,67 @@ def content(trace: Trace) -> list[object]:
         [(p.id, p.kind, p.line, p.trips, list(p.starts), p.stop) for p in trace.loops],
         trace.outputs,
     ]  # fmt: skip
+
+
+# The first three iterations and the last one are linear, but others are not.
+_ORDER = [w if w < 3 or w == 99 else w * 37 % 100 for w in range(100)]
+_LEFT_OUT = {
+    "elements of a list": f"{_ORDER}[w]",
+    "elements of a tuple": f"{tuple(_ORDER)}[w]",
+    "bits of the number": "operator.and_(w, 99)",
+    "a maximum": "w + functools.reduce(max, [w, 50]) - functools.reduce(max, [2 * w - 99, 50])",
+}
+COMPLETE |= {
+    name: f"""
+        import functools, operator
+        for w in nl.affine_range(100):
+            k = {number}
+            b[:, w : w + 1] = nl.copy(a[:, k : k + 1])
+    """
+    for name, number in _LEFT_OUT.items()
+}
+COMPLETE |= {
+    "letters of a name": """
+        letters = "0" * 50 + "1" * 48 + "0" * 2
+        for w in nl.affine_range(100):
+            t = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf, name="t" + letters[w])
+            t[...] = nl.copy(a[:, w : w + 1])
+            b[:, w : w + 1] = nl.copy(t)
+    """,
+    "rounded numbers": """
+        for w in nl.affine_range(100):
+            k = 1.0 + (w + 1e17 - 1e17) - (w + 4 + 1e17 - 1e17)
+            b[:, w : w + 1] = nl.multiply(a[:, w : w + 1], k)
+    """,
+    "rounded numbers of a variable": """
+        far = 1e17
+        for w in nl.affine_range(100):
+            k = 1 + (w + far - far) - (w + 4 + far - far)
+            b[:, w : w + 1] = nl.multiply(a[:, w : w + 1], k)
+    """,
+    "a property": """
+        class Counter:
+            def __init__(self):
+                self.calls = 0
+            @property
+            def factor(self):
+                self.calls += 1
+                return 7.0 if 10 < self.calls < 99 else 5.0
+        counter = Counter()
+        for w in nl.affine_range(100):
+            b[:, w : w + 1] = nl.multiply(a[:, w : w + 1], counter.factor)
+    """,
+    "a function of another module": """
+        import math
+        for w in nl.affine_range(100):
+            b[:, w : w + 1] = nl.multiply(a[:, w : w + 1], math.sqrt(4.0))
+    """,
+    "one of two tiles": """
+        for w in nl.affine_range(100):
+            c = (a, a[:, 50:150], a)[(w - 49) * 0]
+            b[:, w : w + 1] = nl.copy(c[:, w : w + 1])
+    """,
+}
 
 
 @pytest.fixture
@@ -237,6 +304,13 @@ def test_values_carried_between_iterations_are_still_refused(body: str) -> None:
     with pytest.raises(KernelError) as caught:
         Kernel(text, x=X, out=(8, 200))
     assert caught.value.code == "unexpected_output_dependencies"
+
+
+def test_the_first_iteration_that_breaks_a_rule_is_named() -> None:
+    text = HEAD + "\n    for w in nl.affine_range(210):\n        t = nl.exp(a[:, w : w + 1])\n"
+    with pytest.raises(KernelError, match="index 200 of axis 1") as caught:
+        Kernel(text + "    nl.store(out, b)", x=X, out=(8, 200))
+    assert caught.value.code == "tensor_access_out_of_bound"
 
 
 @pytest.mark.parametrize("limits", [Limits(instructions=150), Limits(steps=150)])

@@ -100,6 +100,8 @@ class Execution:
         """Lines of loops of which only some iterations are processed."""
         self.repeating = False
         """Whether iterations may be recorded without being interpreted."""
+        self.left_out = False
+        """Whether iterations were not interpreted."""
         self.seen: dict[int, Buffer] | None = None
         """In a loop whose iterations may be repeated: its tiles with notes of who wrote them."""
         self.homes: dict[tuple[int, np.dtype[Any]], NDArray[Any]] = {}
@@ -214,6 +216,7 @@ class Execution:
                     if repetition is not None:
                         self._count_repeated(repetition, (self.steps - before) // LEADING)
                 if repetition is not None and number < len(values) - 1:
+                    self.left_out = True
                     continue
                 self.step()
                 if repeats and self.trace is not None:

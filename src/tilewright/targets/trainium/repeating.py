@@ -24,7 +24,7 @@ _ENGINES = ("dve", "act", "pool", "any")
 
 
 class NotRepeated(Exception):
-    """The last iteration of a loop is not what the first ones let expect."""
+    """The last iteration of a loop is not what the first ones let expect, or breaks a rule."""
 
 
 @dataclass(frozen=True, slots=True)
