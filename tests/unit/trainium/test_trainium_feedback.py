@@ -69,6 +69,14 @@ def test_what_shortens_the_work_of_the_busiest_engine_is_named() -> None:
     assert "(`balance-engines`, `operand-in-psum`)" in naive
 
 
+def test_short_ends_are_recommended_where_dma_is_idle_only_there() -> None:
+    assert "more are in its first and its last tenth (`short-ends`)." in baseline(
+        "layernorm-4096x512", "tuned"
+    )
+    # Where another engine works longest, the ends are not what matters.
+    assert "`short-ends`" not in baseline("layernorm-4096x512", "naive")
+
+
 def test_data_that_are_loaded_again_are_named() -> None:
     options = "(`hoist-loads`, `load-once`, `block-in-sbuf`)"
     told = baseline("gemm-256x512x512", "naive")

@@ -13,6 +13,7 @@ from tilewright.targets.trainium.roofline import floor_ns, roofline_ns
 _MOST_LINES = 5
 _MOST_WAITS = 3
 _RARELY_BUSY = 0.05  # of the time after the launch
+_TELLING = 0.01  # of the latency
 _SHORT_RUNS = 1.2  # the time of the transfers relative to that at full bandwidth
 
 
@@ -112,12 +113,21 @@ def _transfers(found: Estimate, machine: Machine) -> str:
         f"DMA is idle for {_us(max(0.0, finish - works))} of {_us(finish)} after the launch, at "
         f"least {_us(machine.dma.fixed)} of them while the last transfer completes."
     )
+    ends = _idle_at_ends(found, finish) - machine.dma.fixed
+    if found.busiest == ENGINES[DMA] and ends > _TELLING * found.latency_ns:
+        text += f" {_us(ends)} more are in its first and its last tenth (`short-ends`)."
     if not 0 < least < works:
         return text
     text += f" At full bandwidth, its transfers to and from HBM would take {_us(least)}"
     if works > _SHORT_RUNS * least:
         text += "; longer contiguous runs come nearer to this (`larger-transfers`, `adjacent-rows`)"
     return f"{text}."
+
+
+def _idle_at_ends(found: Estimate, finish: float) -> float:
+    """How long the DMA engines do not work in the first and the last tenth of the time."""
+    shares = found.timeline.get(ENGINES[DMA])
+    return finish / len(shares) * (2 - shares[0] - shares[-1]) if shares else 0.0
 
 
 def _timeline(found: Estimate) -> list[str]:
@@ -135,7 +145,7 @@ def _timeline(found: Estimate) -> list[str]:
 def _waits(found: Estimate) -> list[str]:
     """The causes for which the busiest compute engine waits, and the lines with the longest
     waits."""
-    least = 0.01 * found.latency_ns
+    least = _TELLING * found.latency_ns
     idle = {cause: ns for cause, ns in found.idle.items() if ns > least}
     done = idle.pop(NOTHING_LEFT, 0.0)
     waits = [f"{_us(ns)} for {cause}" for cause, ns in idle.items()]
