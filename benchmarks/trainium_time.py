@@ -11,6 +11,7 @@ evaluation, sampled every 50 ms; pages that processes share are counted once.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import sys
 import threading
@@ -84,7 +85,8 @@ def peak() -> Iterator[list[float]]:
 
     def watch() -> None:
         while not ended.wait(0.05):
-            found[0] = max(found[0], resident_gb(root))
+            # A page that a process maps between the two readings is counted twice in one of them.
+            found[0] = max(found[0], min(resident_gb(root), resident_gb(root)))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -130,11 +132,11 @@ def _seconds(evaluation: Evaluation, case: Case, source: str) -> Seconds:
     _, reference = timed(lambda: case.expected)
     outputs, interpreter = timed(lambda: evaluation.interpretation.run(source, case.initial))
     if isinstance(outputs, Failed):
-        raise SystemExit(outputs.log)
+        raise RuntimeError(outputs.log)
     right = outputs
     wrong, compared = timed(lambda: case.mismatch(right))
     if wrong is not None:
-        raise SystemExit(wrong)
+        raise RuntimeError(wrong)
     return draw, reference, interpreter, compared
 
 
@@ -151,19 +153,26 @@ def evaluation_gb(name: str, which: str) -> float:
     return found[0]
 
 
+def apart(work: Callable[[str, str], T], name: str, which: str) -> T:
+    """A measurement in a process of its own, in which no other one has left memory."""
+    with multiprocessing.get_context("fork").Pool(1, keep_freed_memory) as pool:
+        return pool.apply(work, (name, which))
+
+
 def line(name: str, which: str) -> str:
     """The row of one workload."""
-    rows = comparisons(name, which)
+    rows = apart(comparisons, name, which)
     slowest = max(rows, key=sum)
     parts = " ".join(f"{seconds:5.2f}" for seconds in slowest)
     return (
         f"{name:32} {len(rows):2} comparisons, slowest {sum(slowest):5.2f} s ({parts}), "
-        f"trace and model {modelling(name, which):5.2f} s, {evaluation_gb(name, which):4.2f} GB"
+        f"trace and model {apart(modelling, name, which):5.2f} s, "
+        f"{apart(evaluation_gb, name, which):4.2f} GB"
     )
 
 
 def main() -> None:
-    """Print one line for each workload, each from a process of its own."""
+    """Print one line for each workload."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -177,12 +186,7 @@ def main() -> None:
         "comparison of the outputs), seconds to trace and model, memory of an evaluation"
     )
     for name in options.names or list(REGISTERED):
-        process = os.fork()
-        if not process:
-            keep_freed_memory()
-            print(line(name, options.kernel), flush=True)
-            os._exit(0)
-        os.waitpid(process, 0)
+        print(line(name, options.kernel), flush=True)
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 

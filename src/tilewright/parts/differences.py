@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,18 +59,33 @@ def difference(
     argument: Argument, got: Array, expected: Expected, tolerance: Tolerance
 ) -> str | None:
     """A sentence about the elements whose error is larger than `tolerance`, or None."""
-    flat, wanted = got.reshape(-1), exact_values(expected).reshape(-1)
+    wanted = exact_values(expected)
 
-    def wrong(part: slice) -> Array:
-        values, allowed = allowed_errors(wanted[part], tolerance)
-        return flat[part] != values if allowed is None else beyond(flat[part], values, allowed)
+    def wrong(found: Array, exact: Array) -> Array:
+        values, allowed = allowed_errors(exact, tolerance)
+        return found != values if allowed is None else beyond(found, values, allowed)
 
-    differing = Differing.of((part.start, wrong(part)) for part in blocks(flat.size))
+    differing = Differing.of((first, wrong(*pair)) for first, *pair in _blocks(got, wanted))
     if not differing.count:
         return None
-    first = int(differing.places[0])
-    values, allowed = allowed_errors(wanted[first : first + 1], tolerance)
-    return sentence(argument, got, values[0], differing, None if allowed is None else allowed[0])
+    place = np.unravel_index(int(differing.places[0]), got.shape)
+    value, allowed = allowed_errors(wanted[place], tolerance)
+    return sentence(argument, got, value, differing, allowed)
+
+
+def _blocks(got: Array, wanted: Array) -> Iterator[tuple[int, Array, Array]]:
+    """The number of the first element of each block, and its elements in both arrays.
+
+    If the wanted elements are in another order in memory, as in a transposed view, only one block
+    of them is copied at a time.
+    """
+    if wanted.ndim > 1 and not wanted.flags.c_contiguous:
+        for i, row in enumerate(wanted):
+            yield i * row.size, got[i].reshape(-1), row.reshape(-1)
+        return
+    flat, exact = got.reshape(-1), wanted.reshape(-1)
+    for part in blocks(flat.size):
+        yield part.start, flat[part], exact[part]
 
 
 def sentence(

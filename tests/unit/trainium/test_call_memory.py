@@ -14,6 +14,7 @@ from tilewright.targets.trainium.call_memory import CallMemory, mapped_inputs
 from tilewright.targets.trainium.interpreter_process import Interpretation
 from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.program import Call
+from tilewright.targets.trainium.tiles.dtypes import UNDEFINED_INTEGER
 
 X = Argument("x", (4, 256), "float32", "input")
 FIRST, SECOND = replace(X, name="first", role="output"), replace(X, name="second", role="output")
@@ -80,6 +81,20 @@ def test_elements_that_are_never_written_are_undefined() -> None:
     )
     assert np.array_equal(found["first"][:2], VALUES[:2])
     assert np.isnan(found["first"][2:]).all()
+
+
+def test_integers_that_are_never_written_have_their_own_mark() -> None:
+    """Bytes that are NaN in a float are -1 in an integer, which a kernel may want to store."""
+    whole = replace(X, name="whole", dtype="int32", role="output")
+    found = outputs_of(
+        "    out = nl.ndarray(x.shape, dtype=nl.int32, buffer=nl.shared_hbm)\n"
+        "    t = nl.ndarray((2, 256), dtype=nl.int32, buffer=nl.sbuf)\n"
+        "    nisa.memset(dst=t, value=-1)\n    nisa.dma_copy(dst=out[0:2], src=t)\n"
+        "    return out\n",
+        whole,
+    )
+    assert (found["whole"][:2] == -1).all()
+    assert (found["whole"][2:] == UNDEFINED_INTEGER).all()
 
 
 def test_an_output_may_begin_with_zeros() -> None:

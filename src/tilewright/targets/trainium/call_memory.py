@@ -61,12 +61,19 @@ class CallMemory:
 
 def mapped_inputs(arguments: Sequence[Argument], descriptor: int) -> dict[str, Array]:
     """The inputs of a run, in a process that may only read them."""
-    return placed(arguments, mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+    return placed(arguments, _mapped(descriptor, mmap.PROT_READ))
 
 
 def mapped_outputs(arguments: Sequence[Argument], descriptor: int) -> dict[str, Array]:
     """Arrays in which a run returns its outputs."""
-    return placed(arguments, mmap.mmap(descriptor, 0))
+    return placed(arguments, _mapped(descriptor, mmap.PROT_READ | mmap.PROT_WRITE))
+
+
+def _mapped(descriptor: int, protection: int) -> mmap.mmap:
+    """All pages at once where the system can, because each page fault takes longer than reading the
+    page."""
+    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+    return mmap.mmap(descriptor, 0, flags=flags, prot=protection)
 
 
 def placed(arguments: Sequence[Argument], memory: mmap.mmap) -> dict[str, Array]:

@@ -189,7 +189,8 @@ def run_program(
 ) -> list[Array]:
     """The outputs of a kernel on arrays, in its order and in their own types.
 
-    If `into` has an array for each output, these arrays are filled and returned.
+    If `into` has an array for each output, these arrays are filled and returned. Their floats must
+    be NaN.
 
     `shuffle` changes the order of the iterations of each affine loop. With `explain`, undefined
     elements of an output raise `KernelError` with the line that they follow from.

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.parts.arithmetic import Format
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import FormulaProblem, chosen
+from tilewright.targets.trainium.problems.parts import followed_in_parts, slices
 from tilewright.targets.trainium.shapes import Shape
 
 
@@ -19,6 +22,18 @@ class ElementProblem(FormulaProblem):
         self.fingerprint = f"trainium {shape.kind} reference 1"
         self.reduction = shape.sizes[3] if shape.kind == "conv1d" else 2
         self._kind = shape.kind
+
+    def followed(self, inputs: Mapping[str, Array], numbers: Format) -> Mapping[str, TrackedArray]:
+        """All outputs; those of a convolution for some channels at a time."""
+        if self._kind == "rope":
+            return super().followed(inputs, numbers)
+        image, taps = inputs["img"], inputs["filt"]
+        count, channels, _, width = image.shape
+        parts = (
+            ((slice(None), p), {"img": image[:, p], "filt": taps[p]})
+            for p in slices(channels, count * width)
+        )
+        return followed_in_parts(self.formula, image.shape, parts, numbers)
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out`, with the axes of the input."""

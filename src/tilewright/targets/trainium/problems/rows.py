@@ -9,12 +9,11 @@ import numpy as np
 
 from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray
-from tilewright.parts.float_error import follow
 from tilewright.parts.inputs import Array
 from tilewright.parts.problem import FormulaProblem, chosen, sampled_rows
+from tilewright.targets.trainium.problems.parts import followed_in_parts, slices
 from tilewright.targets.trainium.shapes import Shape
 
-_IN_CACHE = 1 << 17  # elements of float64
 _ROWS = {"cumsum": "x", "rmsnorm": "a", "layernorm": "input_tensor"}
 
 
@@ -33,21 +32,12 @@ class RowProblem(FormulaProblem):
         return {**inputs, "ends": np.arange(inputs["x"].shape[1])}
 
     def followed(self, inputs: Mapping[str, Array], numbers: Format) -> dict[str, TrackedArray]:
-        """All outputs, computed for some rows at a time so that they stay in a processor's
-        cache."""
+        """All outputs, computed for some rows at a time."""
         operands = self.operands(inputs)
         name = _ROWS[self._kind]
         rows = operands[name]
-        exact = np.empty(rows.shape)
-        deviation = np.empty(rows.shape) if numbers.rounds else None
-        step = max(1, _IN_CACHE // rows.shape[1])
-        for first in range(0, len(rows), step):
-            part = slice(first, first + step)
-            found = follow(self.formula, {**operands, name: rows[part]}, (), numbers)["out"]
-            exact[part] = found.exact
-            if deviation is not None:
-                deviation[part] = found.deviation
-        return {"out": TrackedArray(exact, deviation, [], (), numbers)}
+        parts = ((p, {**operands, name: rows[p]}) for p in slices(len(rows), rows.shape[1]))
+        return followed_in_parts(self.formula, rows.shape, parts, numbers)
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out` from the rows and, for normalisations, their weights."""

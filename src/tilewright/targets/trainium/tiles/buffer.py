@@ -87,7 +87,7 @@ class Buffer:
         self.rows, self.row, self.psteps, self.fsteps = _layout(self.shape, self.axis)
         self.data: NDArray[Any] | None = None
         self.home: NDArray[Any] | None = None
-        """Memory for the storage, if it is not to be allocated."""
+        """Memory for the storage, if it is not to be allocated. Floats in it are NaN."""
         self.result: Result | None = None
         self.read_only = False
         self.written = False
@@ -117,7 +117,8 @@ class Buffer:
             self.data = np.full((self.rows, self.row), value, self.dtype.storage)
         else:
             self.data = self.home.reshape(self.rows, self.row)
-            self.data[...] = value
+            if fill is not None or not self.dtype.is_float:
+                self.data[...] = value
 
 
 @lru_cache(maxsize=4096)
