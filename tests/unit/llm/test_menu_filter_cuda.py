@@ -79,6 +79,7 @@ def test_options_of_cuda_need_what_they_change() -> None:
     assert {"shared-tiles", "stream-k", "split-precision", "narrow-indices"} <= product
     assert not product & {
         "branch-free", "more-registers", "shared-carveout", "reciprocal", "fast-functions",
+        "warp-roles",
     }  # fmt: skip
     rows = of_cuda(target.open("softmax-64x1024", {}))
     assert {"online-softmax", "row-in-registers", "reciprocal", "fast-functions"} <= rows
@@ -87,7 +88,7 @@ def test_options_of_cuda_need_what_they_change() -> None:
     assert "atomic-reduction" in sums
     assert not sums & {"online-softmax", "row-in-registers", "row-in-shared", "reciprocal"}
     chain = of_cuda(target.open("chain-64x1024", {}))
-    assert not chain & {"unroll-terms", "index-arithmetic"}
+    assert not chain & {"unroll-terms", "index-arithmetic", "prefetch"}
 
 
 @pytest.mark.parametrize(
