@@ -144,7 +144,7 @@ EVALUATE = ("tilewright.cluster.remote", "evaluate")
         (_pickle(("tilewright.cluster.remote", "evaluate.__globals__")), "__globals__"),
         (_pickle(("builtins", "bytes"), pickle.EMPTY_TUPLE, pickle.REDUCE), "may not call"),
         (_pickle(("builtins", "bytes"), pickle.EMPTY_TUPLE, pickle.NEWOBJ), "may not call"),
-        (pickle.dumps("a text"), "is a text"),
+        (pickle.dumps("a text"), "is a string"),
     ],
 )
 def test_a_pickle_is_refused(role: Role, data: bytes, reason: str) -> None:

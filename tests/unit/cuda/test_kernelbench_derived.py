@@ -232,7 +232,7 @@ def test_a_row_without_its_first_axis_is_broadcast() -> None:
         ([("view.default", (R, C), X), ("add_.Tensor", (R, C), ("0.0", (R, C)), 1)],
          "an array that it may use elsewhere"),
         ([("add_.Tensor", (R, C), X, 1)], "an array that it may use elsewhere"),
-        ([("max_pool2d_with_indices.default", (R, C), X, [4096, 2])], "one thread passes over"),
+        ([("max_pool2d_with_indices.default", (R, C), X, [4096, 2])], "one thread can process"),
         ([("avg_pool1d.default", (R, C), X, [2], [2], [0], True)], "round up the number"),
         ([("_adaptive_avg_pool2d.default", (R, C), X, [3, 4])], "it computes _adaptive_avg_pool2d"),
         ([("adaptive_max_pool2d.default", (R, C), X, [3, 4])], "it computes adaptive_max_pool2d"),
@@ -460,7 +460,7 @@ def test_without_a_gpu_the_kernel_is_checked_and_written(
     assert "get_inputs" not in answer
     assert "eval" not in answer
     (tmp_path / "scaled_answer.py").write_text("mine\n")
-    with pytest.raises(NotTimedError, match="is another file"):
+    with pytest.raises(NotTimedError, match="is a different file"):
         run.optimize(str(file), Settings(), project=tmp_path)
     with pytest.raises(NotTimedError, match="cannot be written"):
         run.optimize(str(file), Settings(), project=file)

@@ -221,7 +221,7 @@ def test_a_small_space_is_exhausted_without_hanging(settings: GradientSettings) 
 
 def test_telling_the_wrong_number_of_times_is_a_defect_of_the_caller() -> None:
     search = GradientSearch(SPACE, Oracle(), 10)
-    with pytest.raises(ValueError, match="1 times told of 10"):
+    with pytest.raises(ValueError, match="1 times were given for 10"):
         search.tell([1.0])
 
 
