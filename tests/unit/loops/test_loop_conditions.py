@@ -156,7 +156,7 @@ def test_fields_of_structures_may_be_set_after_their_declaration() -> None:
 @pytest.mark.parametrize(
     ("use", "says"),
     [
-        ("state s; s.to = X; s.n = 4; run(&s);", "not like|is not an array|points nowhere"),
+        ("state s; s.to = X; s.n = 4; run(&s);", "does not match|is not an array|points nowhere"),
         ("state s; s.n = 4; s.from = Y; s.to = X; run(&s); s.to = X + 4;", "with pointers"),
         ("state s; s.n = 4; s.from = Y; s.to = X; if (Y[0] > 0) { s.to = X + 4; } run(&s);",
          "with pointers"),

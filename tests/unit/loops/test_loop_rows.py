@@ -101,10 +101,10 @@ ROWS = [
 ]
 NOT_ROWS = {
     "for (int i = 0; i < 96; i++) Y[i] = A[i / 8] * B[i % 12];": "common",
-    "for (int i = 0; i < 90; i++) Y[i] = B[i % 8];": "whole rows",
-    "for (int i = 3; i < 91; i++) Y[i] = B[i % 8];": "whole rows",
-    "for (int i = 4; i < 96; i++) Y[i] = B[i % 8];": "whole rows",
-    "for (int i = 0; i < 96; i++) Y[i] = B[i % 96];": "whole rows",
+    "for (int i = 0; i < 90; i++) Y[i] = B[i % 8];": "several complete rows",
+    "for (int i = 3; i < 91; i++) Y[i] = B[i % 8];": "several complete rows",
+    "for (int i = 4; i < 96; i++) Y[i] = B[i % 8];": "several complete rows",
+    "for (int i = 0; i < 96; i++) Y[i] = B[i % 96];": "several complete rows",
     "for (int i = 0; i < 96; i++) Y[i] = B[i % 4];": "short",
     "for (int i = 0; i < 96; i += 3) Y[i] = B[i % 16];": "common",
 }

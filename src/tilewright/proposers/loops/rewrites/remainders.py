@@ -50,7 +50,7 @@ def nested(kernel: Kernel, number: int) -> Kernel:
     if any(divisor % width for divisor in divisors) or width % loop.step:
         raise NotApplicableError(f"{loop.variable} is divided by numbers without a common divisor")
     if loop.first < 0 or loop.first % width or end % width or end - loop.first <= width:
-        raise NotApplicableError(f"the first or the last iteration is not at a multiple of {width}")
+        raise NotApplicableError(f"the iterations do not form several complete rows of {width}")
     if width // loop.step < _FEWEST:
         raise NotApplicableError(f"rows of {width // loop.step} iterations are too short")
     taken = names_in(kernel)
