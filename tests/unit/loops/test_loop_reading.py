@@ -174,6 +174,11 @@ def test_kernels_of_many_styles_are_read(file: Path) -> None:
         ("switch (2) { case 1: X[0] = 1.0f; case 2: X[1] = 1.0f; case 3: X[2] = 1.0f; break; "
          "default: X[3] = 1.0f; }", "X[1] = 1.0f; X[2] = 1.0f;"),
         ("switch (7) { case 1: X[0] = 1.0f; break; default: X[3] = 1.0f; }", "X[3] = 1.0f;"),
+        ("switch ((int)X[0] & 3) { case 1: case 2: X[1] = 1.0f; break; default: X[1] = 3.0f; }",
+         "X[1] = ((int)X[0] & 3) == 1 || ((int)X[0] & 3) == 2 ? 1.0f : 3.0f;"),
+        ("switch ((int)X[0]) { case 1: { X[1] = 1.0f; break; } case 2: X[1] = 2.0f; }",
+         "int holds = (int)X[0] == 1; X[1] = holds ? 1.0f : X[1]; "
+         "X[1] = (holds == 0) && ((int)X[0] == 2) ? 2.0f : X[1];"),
         ("bool b = X[0]; X[1] = b ? 1.0f : 2.0f;", "_Bool b = X[0]; X[1] = b ? 1.0f : 2.0f;"),
         ("X[0] = lrintf(X[1]);", "X[0] = (int64_t)rintf(X[1]);"),
         ("int n = X[0]; X[1] = n ^ 3 ? 2 * n - 6 : -0; X[2] = n != 3 ? n - 2 : 0; "
@@ -407,7 +412,17 @@ def test_structures_are_read_as_their_fields(written: str, read: str) -> None:
         ("void kernel(float *X) {\n  float *p = X; int n;\n  for (int i = 0; i < 10; i += 4) {\n"
          "    n = 10 - i < 4 ? 10 - i : 4;\n    for (int j = 0; j < n; j++) *p++ = 0; }\n"
          "  *p = 1; }", 3, "moves less"),
-        ("void kernel(int *X) {\n  switch (X[0]) { case 1: X[1] = 1; } }", 2, "constant"),
+        ("void kernel(int *X) {\n  switch (X[0]) { case 1: X[1] = 1; case 2: X[2] = 1; } }", 2,
+         "continues with the next"),
+        ("void kernel(int *X) {\n  switch (X[0]) { default: X[1] = 1; break; case 2: X[2] = 1; } }",
+         2, "follows the default"),
+        ("void kernel(int *X) {\n  switch (X[0]) {\n case 1: if (X[1]) break; X[2] = 1; } }", 3,
+         "in a case"),
+        ("void kernel(int *X) {\n  switch (X[0]) {\n case 1: X[1] = 1; break;\n case 2:\n"
+         "  { goto done; } } done:; }", 5, "goto"),
+        ("void kernel(int *X) {\n  switch (X[0]++) { case 1: X[2] = 1; } }", 2, "has an effect"),
+        ("void kernel(int *X) {\n  switch (X[0]) { case 1:; int n = 2; X[1] = n; } }", 2,
+         "declares a variable"),
         ("void kernel(int *X) {\n  switch (1) { case 1: if (X[0]) break; } }", 2, "in a case"),
         ("struct s { float a[2]; };\nvoid kernel(float *X) { struct s t; }", 1, "neither a number"),
         (f"{POINT}void kernel(point *p) {{ p[0].z = 0; }}", 2, "not a field"),

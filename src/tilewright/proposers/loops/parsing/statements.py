@@ -50,6 +50,7 @@ from tilewright.proposers.loops.parsing.assignments import Assignments
 from tilewright.proposers.loops.parsing.declarations import all_of
 from tilewright.proposers.loops.parsing.heads import return_of
 from tilewright.proposers.loops.parsing.scope import Value, number
+from tilewright.proposers.loops.parsing.switches import as_tests
 from tilewright.proposers.loops.parsing.syntax import (
     UnsupportedError,
     bare,
@@ -138,11 +139,15 @@ class Statements(Assignments):
             )
 
     def case_of(self, node: Node) -> list[Node]:
-        """The statements that a `switch` on a known number executes.
+        """The statements that a `switch` on a known number executes, and an `if` for a `switch` on
+        data.
 
         A case without `break` or `return` continues with the next case.
         """
-        chosen = self.constant(condition_of(node))
+        try:
+            chosen = self.constant(condition_of(node))
+        except UnsupportedError:
+            return [as_tests(node)]
         found: list[Node] = []
         cases = [c for c in field_of(node, "body").named_children if c.type == "case_statement"]
         first = next(
