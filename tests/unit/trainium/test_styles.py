@@ -462,6 +462,20 @@ def test_what_is_used_of_another_module_is_refused(line: str, words: str) -> Non
     assert caught.value.line == 23
 
 
+@pytest.mark.parametrize("path", ["nki.collectives", "neuronxcc.nki.collectives"])
+@pytest.mark.parametrize("form", ["import {0} as ncc", "from {0} import all_reduce"])
+def test_a_module_of_nki_that_is_lacking_is_not_called_forbidden(path: str, form: str) -> None:
+    call = "ncc.all_reduce(x)" if form.startswith("import") else "all_reduce(x)"
+    source = (
+        "import nki\nimport nki.language as nl\n\n@nki.jit\ndef kernel(x):\n"
+        f"    {form.format(path)}\n    {call}\n"
+    )
+    with pytest.raises(KernelError, match=f"{path} .*is not supported") as caught:
+        ran(source, {"y": (4, 8)}, x=numbers(4, 8))
+    assert caught.value.code == "not_supported"
+    assert caught.value.line == 7
+
+
 def test_what_is_missing_of_a_class_is_not_called_wrong() -> None:
     source = """
 import nki

@@ -12,6 +12,8 @@ from tilewright.targets.trainium.language.values import Missing, Namespace
 Bindings = Callable[[int], Mapping[str, object]]
 """Maps a version of NKI to the names that an import defines."""
 
+_PARTS_OF_NKI = ("nki.", "neuronxcc.nki.")
+
 
 def imported(node: ast.Import | ast.ImportFrom) -> Bindings:
     """The values that an import defines."""
@@ -50,6 +52,8 @@ def _module(path: str, line: int, language: int) -> Namespace | Missing:
     try:
         return module(path, language)
     except KeyError:
+        if path.startswith(_PARTS_OF_NKI):
+            return Missing(not_supported(f"{path} (line {line})"))
         return Missing(
             KernelError(
                 "import_not_allowed",
