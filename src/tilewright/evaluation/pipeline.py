@@ -39,7 +39,7 @@ Kinds = Callable[[], Collection[str]]
 of a general kind, because reading a target's brief takes a fifth of a worker's start.
 """
 
-RULES_VERSION = "14"
+RULES_VERSION = "15"
 """Version of the rules by which kernels are judged. Increment it with every change that may give a
 kernel another verdict or another latency. It is part of every cache key, so that outcomes under
 older rules are not used.

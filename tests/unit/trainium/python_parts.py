@@ -677,5 +677,41 @@ found.append((handlers["a"](1), handlers["b"]()))
 names = {type(x).__name__ for x in (1, "a", 2.0)}
 found.append(sorted(names))
 """,
+    "what_only_the_next_item_needs": """
+from collections import deque
+from functools import lru_cache
+from itertools import cycle, tee
+def g():
+    for i in (1, 2, 3):
+        found.append(("computed", i))
+        yield i
+first, second = tee(g())
+found.append((next(first), next(first), next(second)))
+found.append(next(cycle(g())))
+class Up:
+    n = 0
+    def __iter__(self):
+        return self
+    def __next__(self):
+        self.n += 1
+        if self.n > 6:
+            raise StopIteration
+        return self.n
+up = Up()
+found.append((3 in up, next(up), 9 in up, 9 not in Up()))
+d = deque([1, 2], maxlen=2)
+d += [3, 4]
+found.append((list(d), d == deque([3, 4]), d == [3, 4], [3, 4] == d, d != [3, 4]))
+@lru_cache(maxsize=2)
+def f(n):
+    found.append(n)
+    return n
+found.append([f(n) for n in (1, 2, 1, 3, 1, 2)])
+@lru_cache(maxsize=0)
+def h(n):
+    found.append(n)
+    return n
+found.append([h(n) for n in (1, 1)])
+""",
 }
 """By what they are about."""

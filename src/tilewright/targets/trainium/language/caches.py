@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tilewright.targets.trainium.errors import KernelError, too_large
@@ -10,18 +11,23 @@ from tilewright.targets.trainium.language.arithmetic import MOST_ITEMS, hashable
 from tilewright.targets.trainium.language.calling import call
 from tilewright.targets.trainium.language.classes import Class, Wrapped
 from tilewright.targets.trainium.language.frames import Function
-from tilewright.targets.trainium.language.values import Builtin
+from tilewright.targets.trainium.language.python import whole
+from tilewright.targets.trainium.language.values import Builtin, MemberSet
 
 
 def _key(value: Any) -> Any:
-    """Distinguishes arguments: plain values by their type and value, all others by identity."""
+    """Distinguishes arguments: plain values by their type and value, all others by identity.
+    `KernelError` for values that cannot be arguments of a cached function in Python."""
+    if isinstance(value, (list, dict, MemberSet)):
+        return type(value), hashable(value, None)
     try:
         return type(value), hashable(value, None)
     except KernelError:
         return id(value)
 
 
-def _cached(run: Execution, function: Any) -> Builtin:
+def _cached(run: Execution, function: Any, most: int | None = None) -> Builtin:
+    """The function, of which the results of the last `most` different calls are kept."""
     kept: dict[Any, tuple[Any, Any]] = {}
 
     def call_once(run: Execution, *args: Any, **options: Any) -> Any:
@@ -30,7 +36,12 @@ def _cached(run: Execution, function: Any) -> Builtin:
             if len(kept) >= MOST_ITEMS:
                 raise too_large(f"a cache of more than {MOST_ITEMS:,} results")
             arguments = args, options  # keeps them alive, so that no other value has their identity
-            kept[key] = arguments, call(run, function, args, dict(options))
+            result = call(run, function, args, dict(options))
+            kept[key] = arguments, result
+            if most is not None and len(kept) > most:
+                del kept[next(iter(kept))]
+            return result
+        kept[key] = kept.pop(key)  # it was used last
         return kept[key][1]
 
     return Wrapped(_name_of(function), call_once, masked=False)
@@ -46,12 +57,13 @@ def cache() -> Builtin:
 
 
 def lru_cache() -> Builtin:
-    """`functools.lru_cache`, with or without a size; no result is ever forgotten."""
+    """`functools.lru_cache`, with or without a size."""
 
-    def decorate(run: Execution, maxsize: Any = None, typed: Any = False) -> Any:
+    def decorate(run: Execution, maxsize: Any = 128, typed: Any = False) -> Any:
         if isinstance(maxsize, (Function, Builtin)):
-            return _cached(run, maxsize)
-        return cache()
+            return _cached(run, maxsize, 128)
+        most = None if maxsize is None else max(0, whole(maxsize, "lru_cache"))
+        return Builtin("functools.cache", partial(_cached, most=most), masked=False)
 
     return Builtin("functools.lru_cache", decorate, masked=False)
 

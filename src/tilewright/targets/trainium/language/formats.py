@@ -81,6 +81,10 @@ def formatted(value: Any, spec: str) -> str:
     """What `format` makes of a value. Widths have at most two digits."""
     if not spec:
         return text_of(value)
+    if isinstance(value, (list, tuple, dict, MemberSet, type(None))):
+        raise KernelError(
+            "unsupported_operand", f"the format {spec[:40]!r} needs a number or string"
+        )
     if not _SPEC.fullmatch(spec):
         raise not_supported(f"the format {spec[:40]!r}")
     found = value if isinstance(value, (int, float)) else text_of(value)

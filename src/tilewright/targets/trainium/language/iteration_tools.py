@@ -112,9 +112,14 @@ def _compress(run: Execution, values: Any, chosen: Any) -> KernelIterator:
     return KernelIterator(run, (value for value, wanted in pairs if truth(wanted)))
 
 
+_MOST_COPIES = 100
+
+
 def _tee(run: Execution, values: Any, count: Any = 2) -> tuple[KernelIterator, ...]:
-    items = items_of_any(values)
-    return tuple(KernelIterator(run, items) for _ in range(min(whole(count, "tee"), 100)))
+    number = whole(count, "tee")
+    if number > _MOST_COPIES:
+        raise too_large(f"tee with {number:,} iterators")
+    return tuple(KernelIterator(run, items) for items in itertools.tee(each_of(values), number))
 
 
 def _chained(run: Execution, values: Any) -> KernelIterator:
@@ -132,7 +137,7 @@ def itertools_module() -> Namespace:
         "permutations": _chosen(itertools.permutations),
         "takewhile": _tested(itertools.takewhile), "dropwhile": _tested(itertools.dropwhile),
         "filterfalse": _tested(itertools.filterfalse),
-        "cycle": lambda run, v: KernelIterator(run, itertools.cycle(items_of_any(v))),
+        "cycle": lambda run, v: KernelIterator(run, itertools.cycle(each_of(v))),
         "pairwise": lambda run, v: KernelIterator(run, itertools.pairwise(each_of(v))),
     }  # fmt: skip
     found: dict[str, object] = {

@@ -44,7 +44,10 @@ def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
 def augmented(run: Execution, symbol: str, old: Any, new: Any) -> Any:
     """`old symbol= new` for values other than tiles: lists and sets change in place."""
     if isinstance(old, list) and symbol == "+":
-        _extend(old, new)
+        if isinstance(old, Deque):
+            _extend_deque(old, new)
+        else:
+            _extend(old, new)
         return old
     own = special_method(old, IN_PLACE.get(symbol, ""))
     if own is not None:

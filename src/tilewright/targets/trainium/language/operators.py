@@ -19,7 +19,7 @@ from tilewright.targets.trainium.language.classes import (
     Record,
     special_method,
 )
-from tilewright.targets.trainium.language.contents import attribute_named, items_of_any
+from tilewright.targets.trainium.language.contents import attribute_named, each_of
 from tilewright.targets.trainium.language.conversion import converts, expression
 from tilewright.targets.trainium.language.formats import percent
 from tilewright.targets.trainium.language.frames import Expression, Frame, Function
@@ -210,13 +210,13 @@ def _comparison(op: ast.cmpop, line: int) -> Callable[[Frame, Any, Any], Any]:
     inside = isinstance(op, ast.In)
 
     def contained(frame: Frame, left: Any, right: Any) -> bool:
+        if special_method(right, "__contains__") is None and special_method(right, "__iter__"):
+            right = each_of(right)
         if isinstance(right, KernelIterator):  # the items after the one found remain
             return any(left is item or _same(frame, left, item) for item in right) == inside
         own = special_method(right, "__contains__")
         if own is not None:
             return truth(own.call(frame.run, [left], {})) == inside
-        if special_method(right, "__iter__") is not None:
-            right = items_of_any(right)
         if not isinstance(right, (list, tuple, dict, MemberSet, str, range)):
             raise KernelError(
                 "unsupported_operand", "'in' needs a list, tuple, dict, set or string", line

@@ -192,6 +192,11 @@ class Deque(list[Any]):
         super().__init__(items)
         self.most = most
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Deque) and list.__eq__(self, other)
+
+    __hash__ = None
+
 
 class MemberSet(MutableSet[Any]):
     """A `set` of plain values, which keeps the order in which they were added."""
