@@ -50,7 +50,7 @@ def refused_call(name: str, threads: int) -> str | None:
         )
     return (
         f"the kernel calls {name}, which it does not define: in addition to its own functions, it "
-        "may call memcpy, memmove, memset, memcmp and these functions of math.h, for float and "
+        "may call memcpy, memmove, memset, memcmp and these functions of math.h for float and "
         "double: "
         f"{', '.join(MATHEMATICS)}."
     )
