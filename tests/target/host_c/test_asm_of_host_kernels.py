@@ -60,7 +60,8 @@ def test_loops_reasons_and_calls_are_told_by_source_line(gcc: Toolchain) -> None
     inner = [loop for loop in code.loops if loop.depth == 2]
     assert [loop.line for loop in inner] == [8]
     assert not inner[0].vector_bytes
-    (notes,) = code.notes
+    notes, advice = code.notes
+    assert "`vector-functions`" in advice
     assert f"line 3: {product.vector_bytes}-byte vectors" in notes
     assert "line 5: scalar" in notes
     assert "gcc did not vectorise the loop: function is not vectorizable" in notes

@@ -175,7 +175,7 @@ def test_one_thread_is_what_is_declared_by_default() -> None:
     undeclared = "int pthread_create();\n" + HEAD + "  pthread_create();\n}\n"
     failed = outcome_of(alone, undeclared)
     assert isinstance(failed, Failed)
-    assert "may use one thread" in failed.log
+    assert "may use only one thread" in failed.log
 
 
 def test_proposers_are_told(target: HostTarget) -> None:
