@@ -396,6 +396,7 @@ def test_a_forked_copy_of_this_process_has_its_own_servers(folder: Path) -> None
     mine.kill()
 
 
+@pytest.mark.slow
 def test_processes_are_started_and_killed_in_many_threads(folder: Path) -> None:
     failed: list[BaseException] = []
 
