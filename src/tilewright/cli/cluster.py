@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, UnusedProject
+from tilewright.cli.options import Json, NoColor, Port, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 
 app = typer.Typer(help="Evaluate candidates on many machines (docs/cluster.md).")
@@ -34,16 +34,7 @@ def scheduler(
             "if TLS certificates are configured.",
         ),
     ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Port to listen on; 0 selects a free port.",
-        ),
-    ] = 8786,
+    port: Port = 8786,
     project: UnusedProject = Path(),
     json: Json = None,
     no_color: NoColor = False,

@@ -53,6 +53,16 @@ UnusedProject = Annotated[
         help="Has no effect, because this command uses no project.",
     ),
 ]
+Port = Annotated[
+    int,
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port to listen on; 0 selects a free port.",
+    ),
+]
 Json = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Also write the result to this JSON file."),

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tilewright.cli.options import Json, NoColor, Project
+from tilewright.cli.options import Json, NoColor, Port, Project
 from tilewright.core.errors import InputError, ToolchainMissingError
 
 EPILOG = """
@@ -27,16 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def serve(
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Port to listen on; 0 selects a free port.",
-        ),
-    ] = 8123,
+    port: Port = 8123,
     host: Annotated[
         str,
         typer.Option(

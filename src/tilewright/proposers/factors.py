@@ -18,7 +18,7 @@ from tilewright.core.templates import PLANNED, Parameter, Point, TriedPoint
 WITHIN = 1.05
 """Maximum estimate of an instance that is tried, relative to the kernel's own estimate."""
 BEYOND = 140
-"""An instance may exceed the kernel's latency by this percentage before its measurement stops."""
+"""The measurement of an instance stops at this percentage of the kernel's latency."""
 
 K = TypeVar("K")
 S = TypeVar("S")

@@ -54,8 +54,8 @@ INSTANCES = 6
 because instances need no calls to models.
 """
 _HALVINGS = (400, 200, 140)
-"""For each rung, by how much an instance may exceed the fastest one before its measurement stops,
-in percent. The first instances are measured almost to the end, because this provides the most
+"""For each rung, the percentage of the fastest instance's latency at which the measurement of an
+instance stops. The first instances are measured almost to the end, because this provides the most
 information. Later ones are stopped earlier.
 """
 _RUNG = 12

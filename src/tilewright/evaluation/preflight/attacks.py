@@ -35,7 +35,8 @@ from tilewright.evaluation.preflight.mistakes import (
 )
 from tilewright.evaluation.preflight.views import Make, of_each_output
 
-_INPUTS = "use inputs with a wider range of values, or correct the reference"
+OTHER_INPUTS = "use inputs with a wider range of values, or correct the reference"
+"""The remedy if the check accepts a wrong kernel."""
 _TOLERANCE = "lower the tolerance"
 TELLING = (
     "remove the tolerance from workload.toml, so that the limit is the error of float32 "
@@ -58,7 +59,7 @@ class OutputAttack:
 
 def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iterator[OutputAttack]:
     """All attacks on a task with these arguments and these distributions of inputs."""
-    yield OutputAttack("zeros", "writes zeros", _INPUTS, of_each_output(np.zeros_like))
+    yield OutputAttack("zeros", "writes zeros", OTHER_INPUTS, of_each_output(np.zeros_like))
     yield OutputAttack(
         "constant", "writes the most common value, or the mean, everywhere", TELLING, constant
     )
@@ -69,21 +70,21 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
         rank_one,
     )
     yield OutputAttack(
-        "extreme", "writes the largest value everywhere", _INPUTS, of_each_output(all_largest)
+        "extreme", "writes the largest value everywhere", OTHER_INPUTS, of_each_output(all_largest)
     )
     for argument in arguments:
         if argument.is_given:
             yield OutputAttack(
                 f"copy of {argument.name}",
                 f"copies {argument.name} to the output",
-                _INPUTS,
+                OTHER_INPUTS,
                 copy_of(argument.name),
             )
-    yield OutputAttack("stale buffer", "writes nothing", _INPUTS, unwritten)
+    yield OutputAttack("stale buffer", "writes nothing", OTHER_INPUTS, unwritten)
     yield OutputAttack(
         "previous result",
         "leaves the outputs of the previous run unchanged",
-        _INPUTS,
+        OTHER_INPUTS,
         previous_result,
     )
     yield OutputAttack("skipped tail", "does not write the last row", _TOLERANCE, without_last_row)
@@ -91,14 +92,14 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
         "skipped element", "does not write the last element", _TOLERANCE, without_last_element
     )
     yield OutputAttack(
-        "skipped saturation", "lets sums wrap around instead of saturating", _INPUTS, wrapped
+        "skipped saturation", "lets sums wrap around instead of saturating", OTHER_INPUTS, wrapped
     )
     for argument in arguments:
         if argument.is_given:
             yield OutputAttack(
                 f"ignored {argument.name}",
                 f"computes as if {argument.name} (a bias, a factor) were zero",
-                f"remove {argument.name} from the task if it has no influence, or {_INPUTS}",
+                f"remove {argument.name} from the task if it has no influence, or {OTHER_INPUTS}",
                 ignoring(argument.name),
             )
     yield OutputAttack(
@@ -107,9 +108,12 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     yield OutputAttack(
         "off by one, columns", "shifts the last tile by one column", _SHAPE, shifted_tile(-1)
     )
-    yield OutputAttack("sign flip", "negates the result", _INPUTS, of_each_output(negated))
+    yield OutputAttack("sign flip", "negates the result", OTHER_INPUTS, of_each_output(negated))
     yield OutputAttack(
-        "sign flip of a tile", "negates the last rows", _INPUTS, of_each_output(last_rows_negated)
+        "sign flip of a tile",
+        "negates the last rows",
+        OTHER_INPUTS,
+        of_each_output(last_rows_negated),
     )
     yield OutputAttack(
         "one wrong element",
@@ -127,12 +131,12 @@ def attacks(arguments: Sequence[Argument], distributions: Sequence[str]) -> Iter
     yield OutputAttack(
         "first seed only",
         "is correct for the first inputs and writes zeros for all others",
-        _INPUTS,
+        OTHER_INPUTS,
         right_at_first,
     )
     yield OutputAttack(
         "memoised by input",
         "looks up results for inputs that it saw during the check",
-        _INPUTS,
+        OTHER_INPUTS,
         memoised,
     )

@@ -11,7 +11,7 @@ from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, 
 from tilewright.core.roles import Attackable, PublishedRules, SkipsDistributions, Task
 from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import Kinds, evaluate
-from tilewright.evaluation.preflight.attacks import TELLING, OutputAttack, attacks
+from tilewright.evaluation.preflight.attacks import OTHER_INPUTS, TELLING, OutputAttack, attacks
 from tilewright.evaluation.preflight.views import View, is_same
 from tilewright.parts.element_types import is_float
 from tilewright.parts.hostile import data_of
@@ -197,5 +197,4 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> Atta
             said = f"does not test the check: it was not compared ({outcome.kind_in_words}: {log})"
             return AttackResult(f"kernel: {name}", text, "does not apply", said)
         return AttackResult(f"kernel: {name}", text, "rejected", f"{outcome.kind_in_words}: {log}")
-    remedy = "use inputs with a wider range of values, or correct the reference"
-    return AttackResult(f"kernel: {name}", text, "accepted", remedy=remedy)
+    return AttackResult(f"kernel: {name}", text, "accepted", remedy=OTHER_INPUTS)

@@ -1,4 +1,4 @@
-"""Finds the signs that a compiler computes only to divide a whole number by a constant.
+"""Finds the signs that a compiler computes only to divide an integer by a constant.
 
 It computes `x / 9` as the upper half of a product of x, minus the sign of x, which is -1 or 0. If x
 is never negative, the sign is always 0. It is no special case if nothing else reads it, and nothing

@@ -60,6 +60,10 @@ class Iteration:
         """All operands, reads before writes in each instruction."""
         return [a for i in self.instructions for a in (*i.reads, *i.writes)]
 
+    def writes(self) -> set[int]:
+        """The identities of the operands that are written."""
+        return {id(a) for i in self.instructions for a in i.writes}
+
     def places(self) -> list[Place]:
         """Where the operands are."""
         numbers = {id(tensor): n for n, tensor in enumerate(self.tensors)}
@@ -115,7 +119,7 @@ class Repetition:
         """The tiles from outside the loop that it accesses."""
         found = []
         own = {id(tensor) for tensor in self._first.tensors}
-        written = {id(a) for i in self._first.instructions for a in i.writes}
+        writes = self._first.writes()
         for access, step in zip(self._first.operands(), self._steps, strict=True):
             if id(access.tensor) in own:
                 continue
@@ -124,7 +128,7 @@ class Repetition:
             found.append(Advance(
                 access.tensor, access.start_partition, access.partitions,
                 access.offset + low + min(0, reach), access.offset + high + max(0, reach),
-                id(access) in written,
+                id(access) in writes,
             ))  # fmt: skip
         return found
 
@@ -207,10 +211,10 @@ def repetition_of(trace: Trace, loop: Loop, tensors: Sequence[int]) -> Repetitio
     found = Repetition(first, steps, loop.trips)
     if not all(found._expects(other, number) for number, other in enumerate(leading)):
         return None
-    operands = [id(a) for i in first.instructions for a in i.writes]
+    writes = first.writes()
     outside = [(a, s) for a, p, s in zip(first.operands(), one, steps, strict=True) if p.tensor]
-    written = {id(a.tensor) for a, _ in outside if id(a) in operands}
-    if any(id(a.tensor) in written and id(a) not in operands for a, _ in outside):
+    written = {id(a.tensor) for a, _ in outside if id(a) in writes}
+    if any(id(a.tensor) in written and id(a) not in writes for a, _ in outside):
         return None
     if not all(_leaves_no_gap(access, step) for access, step in outside):
         return None

@@ -143,12 +143,10 @@ def _super(node: ast.Call) -> Expression:
         raise not_supported("super with arguments", line)
 
     def compute(frame: Frame) -> Parent:
-        here: Frame | None = frame
-        while here is not None:
-            if METHOD_OF in here.names:
-                return Parent(*here.names[METHOD_OF])
-            here = here.outer
-        raise KernelError("undefined_name", "super() is used outside of a method", line)
+        holder = frame.holder(METHOD_OF)
+        if holder is None:
+            raise KernelError("undefined_name", "super() is used outside of a method", line)
+        return Parent(*holder.names[METHOD_OF])
 
     return compute
 

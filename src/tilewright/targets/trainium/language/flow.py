@@ -247,13 +247,11 @@ _HANDLED = "raise"
 
 def handled(frame: Frame, line: int) -> KernelError:
     """The exception that `raise` alone raises again."""
-    here: Frame | None = frame
-    while here is not None:
-        if _HANDLED in here.names:
-            found: Raised = here.names[_HANDLED]
-            return found
-        here = here.outer
-    return KernelError("unsupported_operand", "raise has no exception to raise again", line)
+    holder = frame.holder(_HANDLED)
+    if holder is None:
+        return KernelError("unsupported_operand", "raise has no exception to raise again", line)
+    found: Raised = holder.names[_HANDLED]
+    return found
 
 
 _SIGNALS: dict[type[ast.stmt], int] = {ast.Pass: NEXT, ast.Break: BREAK, ast.Continue: CONTINUE}

@@ -31,6 +31,13 @@ class Frame:
         self.names: dict[str, Any] = {}
         self.result: Any = None
 
+    def holder(self, name: str) -> Frame | None:
+        """The frame in which a name has its value: this one, or the nearest enclosing one."""
+        here: Frame | None = self
+        while here is not None and name not in here.names:
+            here = here.outer
+        return here
+
 
 Expression = Callable[[Frame], Any]
 Statement = Callable[[Frame], int]

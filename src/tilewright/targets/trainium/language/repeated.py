@@ -202,9 +202,5 @@ def _may_call(value: object, is_method: bool) -> bool:
 
 
 def _value(frame: Frame, name: str) -> object:
-    here: Frame | None = frame
-    while here is not None:
-        if name in here.names:
-            return here.names[name]
-        here = here.outer
-    return None
+    holder = frame.holder(name)
+    return None if holder is None else holder.names[name]
