@@ -50,7 +50,7 @@ def check(
     """Find mistakes in a kernel folder before a search.
 
     The check takes a few seconds. It reads workload.toml, compiles the kernel, compares the
-    kernel's results with those of the reference, and makes sure that the reference gives the same
+    kernel's results with those of the reference, and verifies that the reference gives the same
     results when it is called again. If the check finds a mistake, it describes the first one in one
     sentence and ends with exit code 2.
     """

@@ -90,7 +90,7 @@ def evaluate(
     """Build, check and measure one kernel.
 
     The command prints whether the kernel is correct, its latency, its utilisation of the
-    accelerator and where the time went. If this machine cannot measure the kernel, the command
+    accelerator and where the time goes. If this machine cannot measure the kernel, the command
     prints what is known without a measurement. The exit code is 1 if the kernel fails a check and 2
     if it does not build.
     """

@@ -50,7 +50,8 @@ def init(
             metavar="FILE.py:NAME",
             help="Use this numpy or torch function as the reference. The file must also define "
             "example_inputs(), which returns the arrays of one call. Their shapes and types "
-            "become those of the kernel's arguments. You write the kernel yourself.",
+            "become those of the kernel's arguments. The body of the new kernel is empty; you "
+            "write it.",
         ),
     ] = "",
     schema: Annotated[

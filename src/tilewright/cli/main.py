@@ -98,8 +98,8 @@ _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 
 app = typer.Typer(
     name="tilewright",
-    help="Make kernels for tensor accelerators faster; every change is checked for correctness "
-    "and timed.",
+    help="Search for faster kernels for tensor accelerators. tilewright checks and times every "
+    "new kernel.",
     epilog=_pasteable(EPILOG),
     add_completion=True,
     pretty_exceptions_enable=False,

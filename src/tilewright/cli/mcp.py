@@ -29,8 +29,8 @@ def mcp(
         str | None,
         typer.Argument(
             metavar="WORKLOAD|FOLDER",
-            help="The workload or kernel folder to optimise. An agent that was started by a "
-            "search may omit this argument.",
+            help="The workload or kernel folder to optimise. Agents that a search has "
+            "started may omit this argument.",
         ),
     ] = None,
     parent: Annotated[

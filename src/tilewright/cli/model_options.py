@@ -48,7 +48,7 @@ Repairs = Annotated[
     typer.Option(
         "--repairs",
         metavar="R",
-        help="Number of times that a model may correct a failed kernel.",
+        help="Number of times that a model may correct each failed kernel.",
     ),
 ]
 Turns = Annotated[
@@ -75,7 +75,7 @@ AllowUnpriced = Annotated[
     bool,
     typer.Option(
         "--allow-unpriced",
-        help="Also accept models whose price is unknown if the budget limits dollars.",
+        help="Accept models whose price is unknown even if the budget limits dollars.",
     ),
 ]
 Allocation = Annotated[
@@ -83,8 +83,8 @@ Allocation = Annotated[
     typer.Option(
         "--allocation",
         metavar="even|adaptive",
-        help="How several models share the work. With 'even', each model gets the same share; "
-        "with 'adaptive', a model with a larger measured gain per dollar gets a larger share.",
+        help="How several models share the work. With 'even', each model gets the same share. "
+        "With 'adaptive', a model with a larger measured gain per dollar gets a larger share.",
     ),
 ]
 Record = Annotated[

@@ -62,9 +62,9 @@ def prompt(
 ) -> None:
     """Print the prompt that a language model would receive.
 
-    Without --run, this is the first prompt of a search, with the starting kernel and without
-    measurements. The command also prints the length of the prompt to stderr, in characters and
-    estimated tokens.
+    Without --run, the command prints the first prompt of a search, with the starting kernel and
+    without measurements. The command also prints the length of the prompt to stderr, in characters
+    and estimated tokens.
     """
     from tilewright.cli.console import write_out
     from tilewright.proposers.applicable import applicable

@@ -38,20 +38,25 @@ InputSeed = Annotated[
         metavar="N",
         min=0,
         help="Seed of the inputs on which kernels are checked and timed. By default, each run "
-        "uses a secret random seed. Set it only for tests and demonstrations that must be "
+        "uses a secret random seed. Set this option only for tests and demonstrations that must be "
         "reproducible.",
     ),
 ]
 Beam = Annotated[
     int,
-    typer.Option("--beam", metavar="B", help="Number of kernels from which each iteration starts."),
+    typer.Option(
+        "--beam",
+        metavar="B",
+        help="Maximum number of kernels from which an iteration derives new kernels.",
+    ),
 ]
 Plans = Annotated[
     int,
     typer.Option(
         "--plans",
         metavar="N",
-        help="Number of plans for each kernel in each iteration; a plan describes one change.",
+        help="Maximum number of plans for each kernel in an iteration; a plan describes one "
+        "change.",
     ),
 ]
 Implementations = Annotated[
@@ -59,7 +64,7 @@ Implementations = Annotated[
     typer.Option(
         "--implementations",
         metavar="K",
-        help="Number of candidates for each plan.",
+        help="Maximum number of candidates for each plan.",
     ),
 ]
 Iterations = Annotated[
@@ -106,8 +111,8 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="First try the steps that led to the best kernel of an earlier run, for example for "
-        "a similar workload.",
+        help="First try the steps that led to the best kernel of this earlier run, which may be "
+        "a run for a similar workload.",
     ),
 ]
 Reuse = Annotated[
@@ -160,7 +165,7 @@ Executor = Annotated[
     typer.Option(
         "--executor",
         metavar="WHERE",
-        help="Where candidates are evaluated: 'local' for processes on this machine, 'dask' for "
+        help="Where to evaluate candidates: 'local' for processes on this machine, 'dask' for "
         "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster with this scheduler "
         "(docs/cluster.md).",
     ),

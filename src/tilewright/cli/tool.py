@@ -51,7 +51,7 @@ def tool(
             "--workload",
             metavar="WORKLOAD|FOLDER",
             help="What the kernel must compute: a workload that `tilewright workloads` lists, or "
-            "a kernel folder. An agent that was started by a search may omit this option.",
+            "a kernel folder. Agents that a search has started may omit this option.",
         ),
     ] = None,
     kernels: Annotated[

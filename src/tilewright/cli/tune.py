@@ -98,9 +98,9 @@ def tune(
         typer.Option(
             metavar="NAME",
             help="Features from which the cost model predicts a latency: 'analytical' (the "
-            "default) are closed-form expressions of the tile sizes, 'published' are those "
-            "expressions for GPUs without corrections, and 'tvm164' are the 164 features of "
-            "MetaSchedule.",
+            "default) are closed-form expressions of the tile sizes, 'published' are the "
+            "expressions that were published for GPUs, without corrections, and 'tvm164' are the "
+            "164 features of MetaSchedule.",
         ),
     ] = None,
     space: Annotated[

@@ -27,9 +27,9 @@ Arms:
   af                evolution on analytical features
   ds                gradient descent on 164 features
   af-ds             gradient descent on analytical features
-  af-ds-knobs       the same on all knobs of the template
+  af-ds-knobs       af-ds on all choices of the template, not only tile sizes
   af-ds-pretrained  af-ds with a cost model trained on other workloads
-  af-ds-unrelated   the same without workloads of the family that is searched
+  af-ds-unrelated   af-ds with a cost model trained on other families of workloads
   roller            up to 50 tilings constructed by the rules of ROLLER; CPU only
   random            uniform among valid tilings
 
@@ -64,7 +64,7 @@ def tune_compare(
         typer.Option(
             metavar="N,N",
             help="Numbers of measured candidates after which the arms are compared; each arm "
-            "measures as many as the largest of them.",
+            "measures the largest of these numbers.",
         ),
     ] = "100,1000",
     seeds: Annotated[
