@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.core.plugins import load_target
 from tilewright.core.records import Artifact, Candidate, Failed, Measured
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device import counters as module
 from tilewright.targets.cuda.device.counters import Counters, NoCounters, find_ncu, read_counters
+from tilewright.targets.cuda.device.remedies import CUDA, TRITON, Remedies, told_remedies
 from tilewright.targets.cuda.task import CudaTask
 
 NCU = """
@@ -113,6 +115,8 @@ def test_counters_are_said_in_words(put_ncu: Put) -> None:
     assert "tensor cores are busy" not in found.feedback  # n/a
     waits = "9.0 for data from global or local memory, 3.0 at barriers for other warps"
     assert waits in found.feedback
+    told = "against waits for data from global or local memory: `async-copies`, `double-buffering`"
+    assert told in found.feedback
     assert found.details["counter_memory_percent"] == pytest.approx(45.0)
     assert found.details["counter_waits_barrier"] == pytest.approx(3.0)
 
@@ -195,3 +199,28 @@ def test_longer_launches_count_for_more() -> None:
 )  # fmt: skip
 def test_tables_without_numbers_are_no_counters(text: str) -> None:
     assert isinstance(read_counters(text), NoCounters)
+
+
+MENUS = ((CUDA, "cuda"), (TRITON, "triton"))
+
+
+@pytest.mark.parametrize(("remedies", "target"), MENUS)
+def test_every_remedy_is_an_option_of_the_menu(remedies: Remedies, target: str) -> None:
+    menu = {option.id for option in load_target(target).brief().menu}
+    assert {option for options in remedies.values() for option in options} <= menu
+
+
+def test_remedies_are_told_for_the_longest_waits_few_warps_and_spills() -> None:
+    waits = {"barrier": 3.0, "mio_throttle": 1.1, "wait": 0.2, "membar": 3.0}
+    said = told_remedies(CUDA, "memory", 8, Counters(1, {"occupancy": 49.0}, waits))
+    causes = ("spilled registers", "few resident warps", "waits at barriers")
+    assert [said.count(f"against {cause}: `") for cause in causes] == [1, 1, 1]
+    assert said.count("against ") == 3  # the other waits are short, or no option helps
+    said = told_remedies(CUDA, "memory", 0, Counters(1, {"occupancy": 50.0}, {"membar": 1.0}))
+    assert said == ""
+
+
+def test_without_counters_the_bound_names_options() -> None:
+    said = told_remedies(TRITON, "products", 0, None)
+    assert said.endswith("`tile-shape`, `tensor-core-products`.")
+    assert told_remedies(TRITON, "", 0, None) == ""

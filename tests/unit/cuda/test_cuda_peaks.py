@@ -130,7 +130,7 @@ def test_nvcc_compiles_what_measures_peaks(architecture: str) -> None:
 
 
 def test_results_say_which_peaks_their_shares_refer_to() -> None:
-    _, numbers, measured = describe(PRODUCT, 1e-3, PEAKS, "")
+    _, numbers, measured, _ = describe(PRODUCT, 1e-3, PEAKS, "")
     assert (
         "10.7% of the measured peak of 20,000 GFLOP/s of float32 without tensor cores" in measured
     )
@@ -145,11 +145,11 @@ def test_results_say_which_peaks_their_shares_refer_to() -> None:
 
 
 def test_shares_refer_to_the_kind_of_multiplication_that_is_accepted() -> None:
-    share, numbers, text = describe(PRODUCT, 1e-3, PEAKS, "tf32-like")
+    share, numbers, text, _ = describe(PRODUCT, 1e-3, PEAKS, "tf32-like")
     assert share == pytest.approx(N**3 / 1e-3 / 5e13)
     assert "tf32 on tensor cores" in text
     assert numbers["bound_ns"] == pytest.approx(3 * N * N * 4 / 1e12 * 1e9)
-    share, numbers, text = describe(
+    share, numbers, text, _ = describe(
         PRODUCT, 1e-3, nominal(FACTS, architectures()["sm_90"]), "tf32-like"
     )
     assert share == 0.0

@@ -11,11 +11,13 @@ from tilewright.core.roles import NOTHING_CHECKED, Checker
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts.cases import Cases
 from tilewright.parts.problem import Problem
+from tilewright.targets.cuda.device import remedies
 from tilewright.targets.cuda.device.build import DeviceCompiler
 from tilewright.targets.cuda.device.gpus import Gpu
 from tilewright.targets.cuda.device.kernel import checked_call
 from tilewright.targets.cuda.device.peaks import Peaks, measured_peaks, nominal
 from tilewright.targets.cuda.device.process import DeviceFacts, DeviceFailedError, DeviceProcess
+from tilewright.targets.cuda.device.remedies import Remedies
 from tilewright.targets.cuda.launcher import call
 from tilewright.targets.cuda.nvcc import Compiled
 from tilewright.targets.cuda.occupancy import Architecture
@@ -73,6 +75,11 @@ class DeviceEvaluation:
             timeout_s,
             sanitizer,
         )
+
+    @property
+    def remedies(self) -> Remedies:
+        """The options of the menu against the causes that a measurement shows."""
+        return remedies.CUDA
 
     @property
     def lock(self) -> str:

@@ -16,6 +16,7 @@ memory's peak rate.
 """
 _PRODUCTS = {"": "float32 without tensor cores", "tf32-like": "tf32 on tensor cores (wmma)",
              "bf16-like": "bfloat16 on tensor cores (wmma)"}  # fmt: skip
+_BOUNDS = {"memory": "memory", "products": "multiply-adds"}
 _NO_PEAK = "the driver does not report clock rates and no peak was measured, so no bound is known."
 
 
@@ -26,9 +27,9 @@ def _shown(rate: float) -> str:
 
 def describe(
     workload: Workload, latency_s: float, peaks: Peaks, lowest: str
-) -> tuple[float, Mapping[str, float], str]:
-    """The share (0 to 1) of the peak of the `lowest` accepted precision, numbers, and the limiting
-    bound in words.
+) -> tuple[float, Mapping[str, float], str, str]:
+    """The share (0 to 1) of the peak of the `lowest` accepted precision, numbers, the limiting
+    bound in words, and the same as `memory` or `products` (empty if no bound is known).
 
     If tensor cores may be used, the bound is only that of the memory, because `wmma` does not reach
     their full rate. If no peak is known, only rates are given.
@@ -42,10 +43,10 @@ def describe(
     )
     products, memory = peaks.products_per_s(lowest), peaks.bytes_per_s
     if not memory or not (products or lowest):
-        return 0.0, numbers, f"{said}; {_NO_PEAK}"
+        return 0.0, numbers, f"{said}; {_NO_PEAK}", ""
     least_s = {"memory": moved / memory}
     if products:
-        least_s["multiply-adds"] = workload.operations / products
+        least_s["products"] = workload.operations / products
     binding = max(least_s, key=lambda name: least_s[name])
     numbers["bound_ns"] = (least_s["memory"] if lowest else least_s[binding]) * 1e9
     shares = f"{traffic / memory:.1%} of the {peaks.quantity} peak of {_shown(1e-9 * memory)} GB/s"
@@ -55,15 +56,15 @@ def describe(
             f"GFLOP/s of {_PRODUCTS[lowest]}, {shares}"
         )
     text = (
-        f"{said}; {shares}; bound by {binding}: {least_s[binding] * 1e6:,.1f} us at the peak, "
-        f"and the kernel takes {latency_s / least_s[binding]:.2f} times as long."
+        f"{said}; {shares}; bound by {_BOUNDS[binding]}: {least_s[binding] * 1e6:,.1f} us at the "
+        f"peak, and the kernel takes {latency_s / least_s[binding]:.2f} times as long."
     )
     if peaks.quantity == "nominal":
         text += (
             " No peak was measured on this GPU: these are computed from the clock rates that its "
             "driver reports."
         )
-    return (min(1.0, rate / products) if products else 0.0), numbers, text
+    return (min(1.0, rate / products) if products else 0.0), numbers, text, binding
 
 
 def too_fast(

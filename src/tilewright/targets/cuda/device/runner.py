@@ -29,6 +29,7 @@ from tilewright.targets.cuda.device.gpus import clock_mhz
 from tilewright.targets.cuda.device.kernel import DeviceKernel, checked_call
 from tilewright.targets.cuda.device.performance import describe, too_fast
 from tilewright.targets.cuda.device.process import DeviceFailedError
+from tilewright.targets.cuda.device.remedies import told_remedies
 from tilewright.targets.cuda.kernelbench import accepted_at, uniform
 from tilewright.targets.cuda.problems import MatrixProblem
 from tilewright.timing import exclusive
@@ -186,7 +187,7 @@ class DeviceRunner:
         refuted, doubts = too_fast(workload, timed.latency_s, peaks, facts, needed=needed)
         if refuted is not None:
             return refuted
-        utilization, numbers, feedback = describe(
+        utilization, numbers, feedback, bound = describe(
             workload, timed.latency_s, peaks, evaluation.lowest
         )
         feedback += f"\n{facts.in_words} Kernels are compiled for {evaluation.architecture.name}."
@@ -205,6 +206,12 @@ class DeviceRunner:
             feedback += f"\n{counted.words}"
         if isinstance(counted, Counters):
             numbers = {**numbers, **counted.numbers}
+        feedback += told_remedies(
+            evaluation.remedies,
+            bound,
+            sum(f.spilled_bytes for f in functions),
+            counted if isinstance(counted, Counters) else None,
+        )
         versions = {
             "build": " ".join(FLAGS),
             "gpu": evaluation.gpu.id,

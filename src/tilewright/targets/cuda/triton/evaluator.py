@@ -12,6 +12,7 @@ from tilewright.parts.untested_conditions import Untested
 from tilewright.targets.cuda.cpu_program import not_checked
 from tilewright.targets.cuda.device.build import LOADING
 from tilewright.targets.cuda.device.evaluator import DeviceEvaluation
+from tilewright.targets.cuda.device.remedies import TRITON, Remedies
 from tilewright.targets.cuda.emulation import Run, RunResult
 from tilewright.targets.cuda.evaluation import MOST_OPERATIONS, CudaEvaluation
 from tilewright.targets.cuda.launcher import call
@@ -140,6 +141,11 @@ class TritonEvaluation(CudaEvaluation):
 class TritonDeviceEvaluation(DeviceEvaluation):
     """Evaluates on the GPU like CUDA C++: the program that is linked with a kernel launches its
     machine code."""
+
+    @property
+    def remedies(self) -> Remedies:
+        """The options of Triton's menu against the causes that a measurement shows."""
+        return TRITON
 
     def built(self, source: str) -> tuple[bytes, Compiled] | Failed:
         """A kernel's program and the resources of its functions. Those of the starting kernel and
