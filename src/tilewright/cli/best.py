@@ -26,7 +26,7 @@ def best(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write the kernel to; by default it is printed.",
+            help="File to write the kernel to; by default the command prints the kernel.",
         ),
     ] = None,
     project: Project = Path(),

@@ -40,8 +40,8 @@ def bundle(
     """Write a result to one file that others can verify.
 
     The bundle contains the sources, the workload, the configuration of the target, settings,
-    versions, raw results and the steps that led to the result. It never contains an API key or a
-    path of this machine. `tilewright verify` detects any byte of the bundle that is changed later.
+    versions, raw results and the steps that led to the result. The bundle never contains an API key
+    or a path of this machine. `tilewright verify` detects every later change to the bundle.
     """
     from tilewright.bundle_creation import create
     from tilewright.bundles import brings_code, read
@@ -81,8 +81,8 @@ def verify(
 ) -> None:
     """Verify a bundle: build, check and measure its kernels again.
 
-    The command does not rely on any number in the bundle. Its exit code is 1 if the result is not
-    confirmed.
+    The command does not rely on any number in the bundle. The exit code is 1 if the command cannot
+    confirm the result.
     """
     from tilewright import bundles
     from tilewright.cli.console import say

@@ -49,10 +49,10 @@ def check(
 ) -> None:
     """Find mistakes in a kernel folder before a search.
 
-    The check takes a few seconds. It reads workload.toml, compiles the kernel, compares the
+    The command takes a few seconds. It reads workload.toml, compiles the kernel, compares the
     kernel's results with those of the reference, and verifies that the reference gives the same
-    results when it is called again. If the check finds a mistake, it describes the first one in one
-    sentence and ends with exit code 2.
+    results when it is called again. If the command finds a mistake, it describes the first mistake
+    in one sentence and ends with exit code 2.
     """
     from tilewright.core.errors import NotTimedError
     from tilewright.core.tasks import open_task

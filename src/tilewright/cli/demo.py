@@ -53,8 +53,8 @@ def demo(
     """Make a naive Gemmini kernel several times faster.
 
     The demo needs no API key and no accelerator, because the built-in rewriter writes the
-    candidates and a simulator checks and times them. The kernel computes one layer of ResNet-50, an
-    int8 matrix product of 12544x64x256.
+    candidates and a simulator executes them. The kernel computes one layer of ResNet-50, an int8
+    matrix product of 12544x64x256.
     """
     limits = parse_budget(budget)
     settings = Settings(

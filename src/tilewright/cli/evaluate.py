@@ -89,10 +89,10 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel.
 
-    The command prints whether the kernel is correct, its latency, its utilisation of the
-    accelerator and where the time goes. If this machine cannot measure the kernel, the command
-    prints what is known without a measurement. The exit code is 1 if the kernel fails a check and 2
-    if it does not build.
+    The command prints whether the kernel is correct, the kernel's latency and utilisation of the
+    accelerator, and where the time goes. If this machine cannot measure the kernel, the command
+    prints what is known without a measurement. The exit code is 1 if the kernel fails a check, and
+    2 if the kernel does not build.
     """
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError, NotTimedError

@@ -67,10 +67,10 @@ def experiment(
     """Compare settings of the search under equal budgets.
 
     The file lists workloads, seeds and arms. An arm is a named group of settings. The command makes
-    one run for each combination of workload, arm and seed, and stores it in the output folder. If
-    the command is interrupted or killed, repeat it to continue; you may first add arms,
-    workloads or seeds to the file. With --replay, a prompt that the recording does not contain is
-    an error.
+    one run for each combination of workload, arm and seed, and stores all runs in the output
+    folder. If the command is interrupted or killed, repeat it to continue. Before you repeat it,
+    you may add arms, workloads or seeds to the file. With --replay, a prompt that the recording
+    does not contain is an error.
     """
     from rich.table import Table
 

@@ -49,8 +49,8 @@ def init(
             "--from-function",
             metavar="FILE.py:NAME",
             help="Use this numpy or torch function as the reference. The file must also define "
-            "example_inputs(), which returns the arrays of one call. Their shapes and types "
-            "become those of the kernel's arguments. The body of the new kernel is empty; you "
+            "example_inputs(), which returns the arrays of one call. The kernel's arguments get "
+            "the shapes and types of these arrays. The body of the new kernel is empty; you "
             "write it.",
         ),
     ] = "",

@@ -69,8 +69,8 @@ def rewrite(
         bool,
         typer.Option(
             "--raise",
-            help="Print what the kernel computes as a simple loop nest, without its tiling and "
-            "loop order.",
+            help="Print what the kernel computes as a simple loop nest, without the "
+            "kernel's tiling and loop order.",
         ),
     ] = False,
     output: Annotated[
@@ -79,7 +79,7 @@ def rewrite(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write the kernel to; by default it is printed.",
+            help="File to write the kernel to; by default the command prints the kernel.",
         ),
     ] = None,
     project: UnusedProject = Path(),

@@ -148,7 +148,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         min=1,
-        help="Number of evaluations that run at the same time; by default one per core.",
+        help="Maximum number of evaluations at the same time; by default one per core.",
     ),
 ]
 Host = Annotated[
@@ -156,8 +156,8 @@ Host = Annotated[
     typer.Option(
         "--host",
         metavar="HOST",
-        help="Evaluate candidates on the machine HOST, on which tilewright runs `ssh HOST "
-        "tilewright worker`; docs/targets/cuda.md explains how to set it up.",
+        help="Evaluate candidates on the machine HOST, where tilewright starts a worker with `ssh "
+        "HOST tilewright worker`. docs/targets/cuda.md explains how to set up HOST.",
     ),
 ]
 Executor = Annotated[
