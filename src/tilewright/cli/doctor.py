@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(project: Project = Path(), json: Json = None, no_color: NoColor = False) -> None:
-    """Say what is installed, what is missing and how to get it.
+    """Say what is installed, and how to install what is missing.
 
     The exit code is 1 if something is missing that every search needs.
     """

@@ -58,8 +58,8 @@ def serve(
     """Show the runs of a project in a browser.
 
     The page needs no internet connection, because the server provides everything that the page
-    shows. Ctrl-C ends the server; searches that are in progress continue. As soon as the page can be
-    opened, --json writes its address to a file that only you can read.
+    shows. Ctrl-C ends the server; searches that are in progress continue. As soon as the page can
+    be opened, --json writes the page's address to a file that only you can read.
     """
     from tilewright.cli.console import say
     from tilewright.cli.output import check_outputs, write_json

@@ -32,8 +32,8 @@ def list_workloads(
     """List the workloads that come with each target.
 
     To optimise a kernel of your own, give `tilewright optimize` a folder instead of a name. The
-    folder contains workload.toml, reference.py and the kernel (kernel.c or kernel.py, depending on
-    the target's language). `tilewright init` creates one.
+    folder contains workload.toml, reference.py and the kernel. `tilewright init` creates such a
+    folder.
     """
     from rich.table import Table
     from rich.text import Text
