@@ -8,7 +8,7 @@ be analysed or was not measured, no option is removed for this reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tilewright.core.records import Measured, MenuOption, TargetBrief, Trial
 from tilewright.parts.languages import CUDA, KERNELBENCH, NKI, TRITON, C
@@ -19,13 +19,10 @@ def applicable(
     target: TargetBrief, parent: Trial, menu: Sequence[MenuOption]
 ) -> tuple[MenuOption, ...]:
     """The options that may help, or all options if none would be left."""
-    facts = _facts(target, parent.candidate.source)
-    kept = tuple(
-        option
-        for option in menu
-        if _fits(option, facts) and _saves(option, parent) and _counts_allow(option, parent)
-    )
-    return kept or tuple(menu)
+    measured = [o for o in menu if _saves(o, parent) and _counts_allow(o, parent)]
+    needed = {fact for option in measured for fact in option.needs}
+    facts = _facts(target, parent.candidate.source, needed)
+    return tuple(option for option in measured if _fits(option, facts)) or tuple(menu)
 
 
 def _fits(option: MenuOption, facts: frozenset[str] | None) -> bool:
@@ -53,11 +50,11 @@ def _counts_allow(option: MenuOption, parent: Trial) -> bool:
     return not lacks and not any(counts.get(name) for name in option.unless)
 
 
-def _facts(target: TargetBrief, source: str) -> frozenset[str] | None:
+def _facts(target: TargetBrief, source: str, needed: Collection[str]) -> frozenset[str] | None:
     if has_local_memories(target):
         from tilewright.proposers.rewriter.facts import facts_of
 
-        return facts_of(target, source)
+        return facts_of(target, source, needed)
     if target.language.name == NKI.name:
         from tilewright.proposers.nki import facts
 

@@ -29,7 +29,7 @@ from tilewright.proposers import cuda_facts, triton_facts
 from tilewright.proposers.applicable import applicable
 from tilewright.proposers.loops import facts as loop_facts
 from tilewright.proposers.nki import facts as nki_facts
-from tilewright.proposers.rewriter import facts as command_facts
+from tilewright.proposers.rewriter import facts
 
 FILE = Path(__file__).parents[2] / "fixtures" / "menus" / "recorded_parents.json"
 PARENTS: list[dict[str, Any]] = json.loads(FILE.read_text())
@@ -76,7 +76,7 @@ def test_what_cannot_help_is_left_out_and_nothing_else(parent: dict[str, Any]) -
     ],
 )
 def test_menus_name_facts_and_causes_that_exist(name: str) -> None:
-    of_commands, of_loops = command_facts.FACTS.keys(), loop_facts.FACTS.keys()
+    of_commands, of_loops = facts.FACTS.keys(), loop_facts.FACTS.keys()
     known = of_commands | of_loops | nki_facts.FACTS.keys() | cuda_facts.FACTS.keys()
     known |= triton_facts.FACTS.keys()
     for option in load_target(name).brief().menu:
@@ -216,6 +216,41 @@ def test_work_of_the_core_is_moved_only_where_the_core_waits_for_data() -> None:
 
     assert "core-work-on-array" in kept(8.0)
     assert "core-work-on-array" not in kept(1.0)
+
+
+COPIED = """
+void kernel(const int8_t a[16][16], int8_t c[16][16]) {
+  config_ld(16, 1.0f, 16, 0);
+  config_st(16);
+  mvin(a, SPAD(0), 16, 16);
+  mvin(a, SPAD(64), 16, 16);
+  mvout(c, SPAD(0), 16, 16);
+  fence();
+}
+"""
+
+
+def test_unread_loads_are_looked_for_only_where_the_kernel_waits_for_loads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Finding them in a large kernel takes seconds."""
+    brief = load_target("gemmini").brief()
+    asked = []
+    unread_loads = facts.has_unread_loads
+    monkeypatch.setattr(
+        facts, "has_unread_loads", lambda *given: asked.append(given) or unread_loads(*given)
+    )
+
+    def is_offered(source: str, dma_wait: float) -> bool:
+        breakdown = {"dma_wait": dma_wait}
+        outcome = Measured(100.0, "cycles", "simulated", 0.5, Verdict(()), breakdown)
+        trial = Trial(0, 0, Candidate(source), outcome)
+        return "remove-dead" in {o.id for o in applicable(brief, trial, brief.menu)}
+
+    assert not is_offered(COPIED, 0.0)
+    assert asked == []
+    assert is_offered(COPIED, 50.0)
+    assert not is_offered(COPIED.replace("  mvin(a, SPAD(64), 16, 16);\n", ""), 50.0)
 
 
 @pytest.mark.parametrize(

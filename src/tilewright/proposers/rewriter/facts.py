@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -38,6 +38,7 @@ from tilewright.proposers.rewriter.fact_calls import (
 from tilewright.proposers.rewriter.fact_forms import has_unread_loads, has_windows
 from tilewright.proposers.rewriter.machine import Machine
 
+_UNREAD = "unread-loads"
 FACTS = {
     "ragged": "the size of a move or a product varies",
     "short-products": "a product has fewer rows or columns than others, or their number varies",
@@ -54,7 +55,7 @@ FACTS = {
     "between",
     "store-bursts": "two or more stores, or a loop of stores, follow one another without work in "
     "between",
-    "unread-loads": "something is loaded that is never read",
+    _UNREAD: "something is loaded that is never read",
     "neighbouring-loops": "two loops follow one another",
     "windows": "windows of an array overlap, as in a convolution",
     "short-window-products": "both `windows` and `short-products`",
@@ -67,9 +68,19 @@ FACTS = {
 _TESTS = ("if_statement", "conditional_expression", "switch_statement")
 
 
-def facts_of(target: TargetBrief, source: str) -> frozenset[str] | None:
-    """The facts that may hold; None for a source that cannot be parsed."""
-    return _facts(_Asked(target.name, source, target))
+def facts_of(
+    target: TargetBrief, source: str, needed: Collection[str] = FACTS.keys()
+) -> frozenset[str] | None:
+    """The facts that may hold; None for a source that cannot be parsed.
+
+    Finding loads that are never read may take seconds, so this fact is found only if it is one of
+    `needed`.
+    """
+    asked = _Asked(target.name, source, target)
+    facts = _facts(asked)
+    if facts is not None and _UNREAD in needed and _has_unread_loads(asked):
+        return facts | {_UNREAD}
+    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,12 @@ def _facts(asked: _Asked) -> frozenset[str] | None:
         root = parse(as_attributes(expanded(source, machine.effects.keys(), machine.macros)))
     except (InputError, RecursionError):
         return None
-    return None if root.has_error else frozenset(_Facts(root, machine).found(source))
+    return None if root.has_error else frozenset(_Facts(root, machine).found())
+
+
+@lru_cache(maxsize=256)
+def _has_unread_loads(asked: _Asked) -> bool:
+    return has_unread_loads(asked.source, Machine.of(asked.target))
 
 
 class _Facts:
@@ -105,8 +121,8 @@ class _Facts:
         self._calls = list(calls(root))
         self._units: dict[int, frozenset[str]] = {}
 
-    def found(self, source: str) -> Iterator[str]:
-        """All facts that may hold."""
+    def found(self) -> Iterator[str]:
+        """All facts that may hold, except that of unread loads."""
         commands = [c for c in self._calls if self._unit(c) is not None]
         sizes = [self._sizes(c) for c in commands]
         is_ragged = any(size is None for each in sizes for size in each)
@@ -147,8 +163,6 @@ class _Facts:
             yield "store-bursts"
         if any(sum(s.type in LOOPS for s in block) > 1 for block in statements):
             yield "neighbouring-loops"
-        if has_unread_loads(source, self._machine):
-            yield "unread-loads"
         windows = has_windows(self._root)
         if windows:
             yield "windows"
