@@ -93,6 +93,8 @@ _OPTION = re.compile(r"-[a-z]|--(?!no-)[a-z-]+")
 argument, for instance of `tilewright runs note`.
 """
 _MAX_NAME = 100
+_LEAST_OPEN_FILES = 256
+"""Number of files that a search must be able to open at the same time."""
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """System errors for names that are too long, and for links that refer to one another."""
 
@@ -176,6 +178,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
     _open_closed_streams()
     try:
+        _require_folder()
+        _require_open_files()
         given = sys.argv[1:] if arguments is None else arguments
         _require_text(given)
         began = STARTED if arguments is None else monotonic()
@@ -234,6 +238,33 @@ def _open_closed_streams() -> None:
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)  # this gets the lowest free descriptor
             setattr(sys, name, os.fdopen(opened, "w" if descriptor else "r", closefd=False))
+
+
+def _require_folder() -> None:
+    """Raise `InputError` if the working directory has been deleted."""
+    try:
+        os.getcwd()  # noqa: PTH109 (pathlib would raise the same error)
+    except FileNotFoundError:
+        raise InputError(
+            "the working directory has been deleted, so no file can be found in it. Change to "
+            "another folder, for example with `cd ~`, and repeat the command."
+        ) from None
+
+
+def _require_open_files() -> None:
+    """Raise `InputError` if this process may open too few files for a search."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < _LEAST_OPEN_FILES:
+        if 0 <= hard < _LEAST_OPEN_FILES:
+            raise InputError(
+                f"this shell limits processes to {hard} open files, but tilewright needs "
+                f"{_LEAST_OPEN_FILES}. Use a shell with a higher limit (`ulimit -n`)."
+            )
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_LEAST_OPEN_FILES, hard))
 
 
 def _program_name(arguments: Sequence[str]) -> str:

@@ -47,6 +47,9 @@ class _Job:
     allowance: Allowance = field(default_factory=lambda: Allowance(START_TIMEOUT_S))
     begun: int = 0
     """The stages of the evaluation that the worker has begun."""
+    is_repeated: bool = False
+    """Whether it has been given to a second worker, because the first one ended with the process
+    that had forked it."""
 
 
 Worker: TypeAlias = WorkerProcess | RemoteWorker
@@ -176,7 +179,7 @@ class LocalExecutor:
                     raise _too_late()
             self._on_opened(worker.receive())
         except EOFError:
-            raise _ended_at_start(worker) from None
+            raise _ended_at_start(worker, worker.kill()) from None
         except BaseException:
             worker.kill()
             raise
@@ -236,9 +239,9 @@ class LocalExecutor:
             try:
                 self._on_reply(worker, worker.receive(), waiting, batch)
             except EOFError:
-                self._on_death(worker, batch)
+                self._on_death(worker, waiting, batch)
             except ForgedError as error:
-                self._on_death(worker, batch, str(error))
+                self._on_death(worker, waiting, batch, str(error))
         for worker, job in list(self._busy.items()):
             if job.allowance.is_used():
                 self._on_timeout(worker, batch)
@@ -279,12 +282,20 @@ class LocalExecutor:
             self._idle.append(worker)
         self._finish(job, outcome, batch)
 
-    def _on_death(self, worker: Worker, batch: Batch, problem: str = "") -> None:
-        """Report the crash of a worker that ended, or whose reply is refused for this problem."""
+    def _on_death(
+        self, worker: Worker, waiting: deque[_Job], batch: Batch, problem: str = ""
+    ) -> None:
+        """Report the crash of a worker that ended, or whose reply is refused for this problem. If
+        the worker ended with the process that had forked it, its job is repeated once.
+        """
         job = self._busy.pop(worker)
-        if worker in self._opening:
-            raise _ended_at_start(worker)
         log = worker.kill()
+        if worker.ended_with_server and not job.is_repeated:
+            self._opening.discard(worker)
+            waiting.appendleft(_Job(job.pending, is_repeated=True))
+            return
+        if worker in self._opening:
+            raise _ended_at_start(worker, log)
         how = f"gave a reply that is refused ({problem})" if problem else worker.exit_text
         text = f"the evaluating process {how}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
@@ -310,9 +321,8 @@ def _too_late() -> InternalError:
     return InternalError(f"a worker did not open the task in {START_TIMEOUT_S:g} s.")
 
 
-def _ended_at_start(worker: Worker) -> InternalError:
-    """The error of a worker that ended before it had opened the task; releases its resources."""
-    log = worker.kill()
+def _ended_at_start(worker: Worker, log: str) -> InternalError:
+    """The error of a killed worker that had ended before it had opened the task."""
     return InternalError(f"a worker {worker.exit_text} at its start: {log}")
 
 

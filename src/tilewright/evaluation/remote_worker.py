@@ -101,6 +101,9 @@ class RemoteWorker:
                 stream.close()
         return self._close_log()
 
+    ended_with_server = False
+    """It is not forked."""
+
     @property
     def exit_text(self) -> str:
         """How the worker ended; call it after `kill`."""

@@ -76,6 +76,12 @@ class WorkerProcess:
         return log
 
     @property
+    def ended_with_server(self) -> bool:
+        """Whether it ended because the process that had forked it ended first; known after
+        `kill`."""
+        return self._child.ended_with_server
+
+    @property
     def exit_text(self) -> str:
         """How the process ended; call it after `kill`."""
         return self._child.exit_text

@@ -212,9 +212,17 @@ class Child(Channel):
         os.close(self.fileno())
 
     @property
+    def ended_with_server(self) -> bool:
+        """Whether it ended because the process that had forked it ended first; known after
+        `kill`."""
+        return isinstance(self._process, Forked) and self._process.ended_with_server
+
+    @property
     def exit_text(self) -> str:
         """How the process ended; call it after `kill`, or after the process has ended by itself."""
         code = self._process.returncode
+        if self.ended_with_server:
+            return "ended together with the process that had forked it"
         if code is not None and code < 0:
             return f"was killed by {signal.Signals(-code).name}"
         return f"ended with status {code}"

@@ -143,6 +143,8 @@ class Forked:
     def __init__(self, server: ForkServer, state: socket.socket) -> None:
         self.returncode: int | None = None
         """Its exit status, negative for a signal, once `wait` has returned."""
+        self.ended_with_server = False
+        """Whether it ended because its server did, once `wait` has returned."""
         self._server = server
         self._state = state
         self._pid: int | None = None
@@ -188,6 +190,7 @@ class Forked:
         except ConnectionError:
             message = None
         if message is None:  # the server has ended, and with it this process
+            self.ended_with_server = self._pid is not None
             self.returncode = self._server.end() if self._pid is None else -signal.SIGKILL
         elif "pid" in message:
             self._pid, self._server.has_forked = message["pid"], True

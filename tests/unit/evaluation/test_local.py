@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,11 @@ def alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def forking_process(pid: int) -> int:
+    """The process that forked another one."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def wait_until_dead(pid: int) -> None:
@@ -140,6 +147,36 @@ def test_a_worker_killed_from_outside_costs_one_candidate() -> None:
     assert lost.kind == "crash"
     assert "SIGKILL" in lost.log
     assert isinstance(kept, Measured)
+
+
+def test_a_candidate_is_evaluated_again_if_the_process_that_forks_workers_was_killed() -> None:
+    with LocalExecutor("scripted:any", {}, 1) as executor:
+        executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+        (idle,) = executor._idle
+        os.kill(forking_process(idle.pid), signal.SIGKILL)
+        wait_until_dead(idle.pid)
+        found = executor.evaluate([EvaluationRequest(Candidate("latency 2"))])
+    assert isinstance(found[0], Measured)
+
+
+def test_a_candidate_is_repeated_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something that kills each process that forks workers must not make a search endless."""
+    send, killed = WorkerProcess.send, []
+
+    def kill_the_forking_process(worker: WorkerProcess, message: Mapping[str, Any]) -> None:
+        if "evaluate" in message:
+            killed.append(worker)
+            os.kill(forking_process(worker.pid), signal.SIGKILL)
+            wait_until_dead(worker.pid)
+        send(worker, message)
+
+    monkeypatch.setattr(WorkerProcess, "send", kill_the_forking_process)
+    with (
+        LocalExecutor("scripted:any", {}, 1) as executor,
+        pytest.raises(InternalError, match="ended together with the process that had forked it"),
+    ):
+        executor.evaluate([EvaluationRequest(Candidate("latency 1"))])
+    assert len(killed) == 2
 
 
 def test_an_undeclared_kind_of_failure_costs_one_candidate() -> None:

@@ -12,7 +12,7 @@ are computed from data without a condition, it finds those of `values.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from time import thread_time
 
 from tilewright.native.conditions.blocks import blocks_of, decided_by
@@ -89,8 +89,8 @@ class Analysis:
         decisions: bool = True,
     ) -> None:
         self.sources: dict[int, tuple[Instruction, str]] = {}
-        self.numbers: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
-        self.floats: dict[int, tuple[Instruction, list[tuple[str, int]]]] = {}
+        self.numbers: dict[int, tuple[Instruction, Sequence[tuple[str, int]]]] = {}
+        self.floats: dict[int, tuple[Instruction, Sequence[tuple[str, int]]]] = {}
         self._known_loads = known_loads
         self._addresses = addresses
         self._stores_numbers = False

@@ -63,7 +63,7 @@ def results_of(
     *,
     of_conditions: bool = False,
     floats_in_memory: bool = True,
-) -> list[tuple[str, int]]:
+) -> tuple[tuple[str, int], ...]:
     """The registers, or the place in memory, to which an instruction writes a whole number or a
     mask that depends on input values, and their sizes in bytes.
 
@@ -83,32 +83,32 @@ def results_of(
 @lru_cache(maxsize=1 << 14)
 def _results_of(
     name: str, operands: tuple[str, ...], *, of_conditions: bool, floats_in_memory: bool
-) -> tuple[list[tuple[str, int]], bool]:
+) -> tuple[tuple[tuple[str, int], ...], bool]:
     """The results of an instruction, and whether the last one counts only if the instruction
     selects by a mask that depends on data.
     """
     effects = effects_of_words(name, operands)
     is_condition = effects.condition or effects.condition_for_nan
     if effects.only_compares or (is_condition and not of_conditions) or not operands:
-        return [], False
+        return (), False
     target = operands[-1].partition("{")[0]
     was_vector = not _is_vector(target) and any(map(_is_vector, operands[:-1]))
     if _MOVES.match(name) and not was_vector:
-        return [], False
+        return (), False
     if _MOVES_FLOAT.match(name) and not floats_in_memory:
-        return [], False
+        return (), False
     if len(effects.reads) + len(effects.loads) < 2 and (
         _KEEPS_DIFFERENCES.match(name) or (_ADDS.match(name) and operands[0].startswith("$"))
     ):
-        return [], False
+        return (), False
     if effects.in_a_and_d:
         wide = name.endswith("q")
-        return [("%rax", 8), ("%rdx", 8)] if wide else [("%eax", 4), ("%edx", 4)], False
-    others = [(other, _width_of(other)) for other in other_targets(name, operands)]
+        return (("%rax", 8), ("%rdx", 8)) if wide else (("%eax", 4), ("%edx", 4)), False
+    others = tuple((other, _width_of(other)) for other in other_targets(name, operands))
     if in_memory(target):
         width = width_of(name, operands)
         if width in (1, 2, 4, 8):
-            return [(target, width)] if "%fs:" not in target else [], False
+            return ((target, width),) if "%fs:" not in target else (), False
         target = operands[-2] if was_vector else ""
     width = _width_of(target)
     is_of_bits = target.startswith("%k") or (_is_vector(target) and not was_vector)
@@ -116,7 +116,7 @@ def _results_of(
     is_recorded = width and (not is_of_bits or is_selection or _is_of_masks(name, operands))
     if not is_recorded:
         return others, False
-    return [*others, (target, width)], is_selection
+    return (*others, (target, width)), is_selection
 
 
 def floats_of(one: Instruction) -> list[tuple[str, int]]:
