@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tilewright.serve.site import Site
     from tilewright.storage.overview import SqlOverview
 
-POLL_S = 0.05
+POLL_S = 0.1
 """Seconds between two reads of the database."""
-REST_S = 0.1
+REST_S = 0.5
 """Seconds after an update in which a run's page receives no other. A quick search stores dozens of
-trials per second, and a page that was drawn for each would take CPU time from it.
+trials per second, and drawing the page for each of them would slow the search.
 """
 AWAY_S = 0.2
 """Seconds between two attempts to read while the database server is unavailable."""
