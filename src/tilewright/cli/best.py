@@ -35,7 +35,7 @@ def best(
 ) -> None:
     """Print the best kernel of a run, or write it to a file.
 
-    The printed source is exactly the one that was checked and measured.
+    The printed source is exactly the source that was checked and measured.
     """
     from tilewright.cli.console import write_out
     from tilewright.run import open_project

@@ -49,7 +49,7 @@ def check(
 ) -> None:
     """Find mistakes in a kernel folder before a search.
 
-    The command takes a few seconds. It reads workload.toml, compiles the kernel, compares the
+    In a few seconds, the command reads workload.toml, compiles the kernel, compares the
     kernel's results with those of the reference, and verifies that the reference gives the same
     results when it is called again. If the command finds a mistake, it describes the first mistake
     in one sentence and ends with exit code 2.

@@ -41,9 +41,9 @@ def scheduler(
 ) -> None:
     """Run the scheduler of a cluster until Ctrl-C.
 
-    The scheduler distributes the candidates of all searches to the workers that connect to it. It
-    uses TLS if Dask's configuration names certificates (docs/cluster.md). When it starts, it writes
-    its address to the file that --json names.
+    The scheduler distributes the candidates of all searches to the workers that connect to it. The
+    scheduler uses TLS if Dask's configuration names certificates (docs/cluster.md). When the
+    scheduler starts, it writes its address to the file that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.schedulers import serve_scheduler
@@ -75,9 +75,9 @@ def worker(
     """Evaluate candidates on this machine for a cluster.
 
     The worker reports to the scheduler which targets and versions this machine has, and then
-    evaluates candidates until Ctrl-C. It restarts worker processes that end, and reconnects when
-    the scheduler is available again. When it starts, it writes the targets and versions to the file
-    that --json names.
+    evaluates candidates until Ctrl-C. The worker restarts worker processes that end, and reconnects
+    when the scheduler is available again. When the worker starts, it writes the targets and
+    versions to the file that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address

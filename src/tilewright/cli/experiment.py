@@ -46,8 +46,8 @@ def experiment(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder to store the runs and the results in; by default it has the name of the "
-            "file.",
+            help="Folder to store the runs and the results in; by default the folder has the name "
+            "of the file.",
         ),
     ] = None,
     trust_file: Annotated[

@@ -53,8 +53,8 @@ def mcp(
             max=65535,
             help="Serve over HTTP on this port of 127.0.0.1; 0 selects a free port. Clients must "
             "send the header `Authorization: Bearer TOKEN`. TOKEN is the value of the "
-            "environment variable TILEWRIGHT_MCP_TOKEN; if the variable is not set, a token is "
-            "generated and printed.",
+            "environment variable TILEWRIGHT_MCP_TOKEN; if the variable is not set, the server "
+            "generates and prints a token.",
         ),
     ] = None,
     project: Project = Path(),

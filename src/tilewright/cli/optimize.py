@@ -87,8 +87,9 @@ def optimize(
 ) -> None:
     """Search for a faster kernel.
 
-    Every candidate is compiled, compared with the reference on private inputs, and timed. The run
-    is stored in the project folder, and the same command continues it after an interruption.
+    tilewright compiles every candidate, compares it with the reference on private inputs, and times
+    it. The run is stored in the project folder. After an interruption, the same command continues
+    the run.
     """
     settings = options.make_settings(
         seed=seed,

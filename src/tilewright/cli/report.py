@@ -35,9 +35,9 @@ def report(
     """Write the report of a run as one HTML file.
 
     The report shows how the best latency decreased during the run and which steps led to the best
-    kernel. It also shows every candidate with its plan and its changes, where the time goes, what
-    the calls to models cost, and how to reproduce the result. The file can be read without a
-    network. The run need not be finished.
+    kernel. The report also shows every candidate with its plan and its changes, where the time
+    goes, what the calls to models cost, and how to reproduce the result. The file can be read
+    without a network. The run need not be finished.
     """
     from tilewright.cli.searching import command_line
     from tilewright.core.records import History

@@ -25,7 +25,7 @@ def tag(
     tags: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TAG", help="The new tags; without any, all tags of the run are removed."
+            metavar="TAG", help="The new tags; if you give no tag, all tags of the run are removed."
         ),
     ] = None,
     project: Project = Path(),
@@ -69,8 +69,8 @@ def delete(
 ) -> None:
     """Delete a run, after asking for confirmation.
 
-    The trials, sources, events and calls to models of the run are deleted, too. Cached results of
-    evaluations are kept, because all runs of the project share them.
+    The command also deletes the run's trials, sources, events and calls to models. Cached results
+    of evaluations are kept, because all runs of the project share them.
     """
     from tilewright.run import open_project, standing
 

@@ -43,8 +43,8 @@ def copy(
     """Copy a project into an empty database.
 
     The command copies all runs and everything that is stored with them, from SQLite or PostgreSQL
-    to SQLite or PostgreSQL. It compares the copy with the source before it commits. If anything
-    fails, nothing is copied. The source is never changed.
+    to SQLite or PostgreSQL. The command compares the copy with the source before committing the
+    copy. If anything fails, nothing is copied. The source is never changed.
     """
     from tilewright.cli.console import say
     from tilewright.storage.copying import copy_database, database_of

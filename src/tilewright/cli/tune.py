@@ -118,8 +118,8 @@ def tune(
         typer.Option(
             "--pretrained/--no-pretrained",
             help="Start with a cost model that was trained on other workloads and, unless --fresh "
-            "is given, on earlier runs of the project. Such a model exists for gradient search on "
-            "one CPU thread and is the default there. With --no-pretrained the search starts "
+            "is given, on earlier runs of the project. Such a model exists only for gradient "
+            "search on one CPU thread, where it is the default. With --no-pretrained, the search starts "
             "without a model, as in the published method (docs/tuner.md).",
         ),
     ] = None,
@@ -158,7 +158,7 @@ def tune(
 ) -> None:
     """Find fast tile sizes for a tensor kernel with TVM.
 
-    Candidates are compiled and measured on this machine, and the output of each is checked. The
+    The command compiles and measures candidates on this machine and checks their outputs. The
     result is a folder with the compiled library, the schedule trace, the generated source, a TVM
     database and a Python script that runs the kernel. Ctrl-C ends the search and writes the best
     kernel found until then; the same command continues the search.

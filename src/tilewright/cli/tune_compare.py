@@ -105,7 +105,7 @@ def tune_compare(
     Each search method is called an arm, and all arms measure the same number of candidates. The
     arms take turns, and their best kernels are then measured again in alternation. Every
     measurement is stored in the output folder. If the command is interrupted, repeat it to
-    continue; you may then add arms, workloads or seeds.
+    continue. Before you repeat it, you may add arms, workloads or seeds.
     """
     names, counts = _arms(arms), _trials(trials)
     identifiers = parse_identifiers(workloads)
