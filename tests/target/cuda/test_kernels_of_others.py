@@ -68,3 +68,17 @@ def test_a_mistake_is_found(kernel: OtherKernel, mistake: Mistake, folders: Path
     if mistake.line:
         assert found.line is not None, found.log
         assert mistake.line in source.splitlines()[found.line - 1], found.log
+
+
+def test_the_cause_is_searched_on_a_device_of_the_same_size(folders: Path) -> None:
+    """On a device with many multiprocessors, each block moves one tile and needs no barrier."""
+    kernel = next(k for k in KERNELS if k.name == "persistent_transpose")
+    task = task_of(kernel, folders)
+    head, barrier, tail = kernel.source.rpartition("    __syncthreads();\n")
+    assert barrier
+    artifact = task.evaluator[0].build(Candidate(head + tail))
+    assert isinstance(artifact, Artifact), artifact
+    found = checked(task, artifact)
+    assert isinstance(found, Failed)
+    assert found.kind == "race"
+    assert "out[r * rows + c] =" in kernel.source.splitlines()[(found.line or 0) - 1]

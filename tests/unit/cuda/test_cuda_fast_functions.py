@@ -61,7 +61,7 @@ def results(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     found = []
     for races in (False, True):
         sandbox = find_cpu_compiler().sandbox
-        runs = [Run(initial, "forward", 5)]
+        runs = [Run(initial, "forward", 5, large=True)]
         ran = run_on_cpu(program(races), sandbox, ARGUMENTS, (which,), runs, 60.0)
         assert ran.failed is None
         found.append(np.frombuffer(ran.outputs[0]["Y"], np.float32))

@@ -111,9 +111,7 @@ def test_functions_return_several_tensors(
     """They are unpacked by number, and the names of the standard library mean them alone."""
     text = ANSWER.replace("torch::Tensor forward(", f"{declared} forward(")
     text = text.replace("return y;", f"if (std::min(1, 2) == 1) {{ {returned} }}\n  return {{}};")
-    text = text.replace(
-        "#include <torch", "#include <algorithm>\n#include <vector>\n#include <torch"
-    )
+    text = text.replace("#include <torch", "#include <vector>\n#include <torch")
     call = "extension.forward(x.contiguous(), self.past, 1.5)"
     text = text.replace(f"return {call}", f"{taken.format(call)}\n        return y")
     verdict = outcome_of(task, text)

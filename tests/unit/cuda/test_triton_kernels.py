@@ -117,7 +117,7 @@ def test_a_constant_is_no_python_function(task: CudaTask) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "kind", "says"),
     [
-        ("mask=(rows < M) & (across < K)", "mask=across < K", "out_of_bounds", "A, which has 1600"),
+        ("(rows < M) & (across < K)", "across < K", "illegal_address", "A, which has 1600"),
         (STORE, STORE.replace("C +", "A +"), "input_modified", "input (A)"),
         (STORE, STORE.replace("total,", "total + tl.program_id(1),")
          .replace("columns, ", "columns % 16, "), "race", "writes element 0 of C, which program 0"),

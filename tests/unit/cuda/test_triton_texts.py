@@ -303,3 +303,7 @@ def test_a_process_that_says_nothing_is_a_crash(
         assert failed.kind == kind
     ran = process.interpret("", GEMM.workload.arguments, (1, 1, 1), [], 30.0)
     assert ran.failed is None or ran.failed.kind == "crash"
+
+
+def test_the_brief_declares_every_failure_of_the_interpreter() -> None:
+    assert create_target().brief().failure_kinds >= process._KINDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tilewright.core.records import Artifact, Failed, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
@@ -136,7 +137,7 @@ def _in_other_program(
     evaluation: CudaEvaluation, source: str, case: Case, run: Run
 ) -> Failed | None:
     """How a kernel fails in the program that finds data races, although its results were right."""
-    watched = evaluation.watched(source, run)
+    watched = evaluation.watched(source, replace(run, large=True))
     if watched is None or isinstance(watched, Failed):
         return watched
     if watched.failed is not None:

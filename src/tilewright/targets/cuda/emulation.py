@@ -36,7 +36,8 @@ class Run:
 
     The run has this `share` of the blocks, chosen by the seed. Before the call, each element of an
     output is changed with the byte `fill`, by exclusive or with its highest byte. Shared memory and
-    allocated arrays contain the byte `old` until something is written to them.
+    allocated arrays contain the byte `old` until something is written to them. A `large` device has
+    132 multiprocessors instead of 4, and its fast functions are as inexact as CUDA allows.
     """
 
     initial: Mapping[str, Array]
@@ -45,6 +46,7 @@ class Run:
     share: float = 1.0
     fill: int = 0
     old: int = OLD_BYTES[0]
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ def run_on_cpu(
         lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
         lines += [
             f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill} "
-            f"{run.old}"
+            f"{run.old} {run.large:d}"
             for offset, run in zip(offsets, runs, strict=True)
         ]
         (folder / "job.txt").write_text("\n".join(lines) + "\n")

@@ -30,7 +30,7 @@
 #define __grid_constant__
 /* Within templates GCC ignores the section; the linker finds those by the tag, which is a part of their names. */
 #define __shared__ static __attribute__((section("tw_shared"), abi_tag("tw_shared")))
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline /* GCC refuses pointers to functions that it must always inline */
 #define __noinline__
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)

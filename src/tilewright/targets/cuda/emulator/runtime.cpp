@@ -592,13 +592,9 @@ extern "C" void *tw_address(const volatile void *at) { return (void *)at; }
 extern "C" void *tw_dynamic_shared(void) { return dynamic_pages; }
 
 /* Most runs are on a small device, where kernels that size their grid by it run quickly. */
-extern "C" bool tw_is_large(void) {
-#ifdef RACES
-  return true;
-#else
-  return false;
-#endif
-}
+static int large;
+
+extern "C" bool tw_is_large(void) { return large; }
 
 extern "C" void tw_allow_shared(const void *function, size_t bytes) {
   for (auto &entry : allowed)
@@ -924,8 +920,9 @@ int main(void) {
   for (int run = 0; run < runs; run++) {
     Job one = {inputs, 0, bytes, sizes, 0, run};
     int fill = 0;
-    if (fscanf(job, "%lld %d %llu %lf %d %hhu", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill, &old)
-        != 6)
+    if (fscanf(job, "%lld %d %llu %lf %d %hhu %d", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill,
+               &old, &large)
+        != 7)
       _exit(3);
     one.fill = fill;
     counts_elements = run == 0;

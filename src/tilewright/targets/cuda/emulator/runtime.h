@@ -35,7 +35,7 @@ void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 
 void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);
-bool tw_is_large(void);  /* the device, as kernels are told: many multiprocessors, or four */
+bool tw_is_large(void);  /* the device: many multiprocessors and inexact fast functions, or four and exact ones */
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
                size_t shared, const void *stream, void (*body)(void *), void *closure);
 void tw_allow_shared(const void *function, size_t bytes);

@@ -5,7 +5,9 @@
    the size of an output is that output itself, so that nothing is copied where the answer returns it. */
 #pragma once
 #include <cuda_runtime.h>
+#include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <math.h>
 #include <stdint.h>
 

@@ -47,7 +47,7 @@ _CONTAINED = Path(__file__).with_name("contained")
 _MEMORY, _ADDRESSES = 4 << 30, 64 << 30
 _MOST_REPORT = 32 << 20
 _KINDS = {
-    "out_of_bounds", "misaligned", "race", "input_modified", "launch_failure", "wrong_result",
+    "illegal_address", "misaligned", "race", "input_modified", "launch_failure", "wrong_result",
     "compile_error",
 }  # fmt: skip
 _NOT_CHECKED = ("NotCheckedError", "NotImplementedError")

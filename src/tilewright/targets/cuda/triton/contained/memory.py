@@ -177,7 +177,7 @@ class Memory:
 
         room, name, item, _ = min(self.rooms, key=away)
         element = (address - room.address) // item
-        raise MemoryFaultError("out_of_bounds", f"program {self.program - 1} "
+        raise MemoryFaultError("illegal_address", f"program {self.program - 1} "
                                f"{'writes' if writes else 'reads'} element {element} of {name}, "
                                f"which has {room.size // item}")  # fmt: skip
 
