@@ -25,6 +25,7 @@ from tilewright.models import model_calls
 from tilewright.run import finished_run, open_project, optimize, require_possible
 from tilewright.run_metadata import summary_of
 from tilewright.search.events import Called, Evaluated, Event, RunStarted
+from tilewright.search.processes import kept_processes
 from tilewright.tuning.json_lines import append, read_lines
 
 POINTS = "points.jsonl"
@@ -101,17 +102,18 @@ def run_experiment(
     """
     cells, results = experiment.cells, []
     _require_possible(cells, folder, replay)
-    for number, cell in enumerate(cells, 1):
-        project = project_of(cell, experiment, folder)
-        settings = cell.settings
-        if cell.source is not None:
-            source = _run(cell.source.workload, cell.source.settings, project, workers, replay)
-            if _has_schedule(source, project):
-                settings = dataclasses.replace(settings, schedule_from=source)
-        run_id = _run(cell.workload, settings, project, workers, replay)
-        result = result_of(cell, run_id, project)
-        results.append(result)
-        on_cell(cell, result, number, len(cells))
+    with kept_processes():
+        for number, cell in enumerate(cells, 1):
+            project = project_of(cell, experiment, folder)
+            settings = cell.settings
+            if cell.source is not None:
+                source = _run(cell.source.workload, cell.source.settings, project, workers, replay)
+                if _has_schedule(source, project):
+                    settings = dataclasses.replace(settings, schedule_from=source)
+            run_id = _run(cell.workload, settings, project, workers, replay)
+            result = result_of(cell, run_id, project)
+            results.append(result)
+            on_cell(cell, result, number, len(cells))
     return results
 
 

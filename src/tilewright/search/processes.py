@@ -1,18 +1,21 @@
 """A way to propose in several processes, for a proposer that handles each parent separately.
 
 A parent is assigned to the process that has proposed for it before, which has stored results about
-it, unless this process already has its share of the parents.
+it, unless this process already has its share of the parents. Consecutive searches can use the same
+processes (`kept_processes`).
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from queue import SimpleQueue
 from signal import SIGKILL
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Self
 
 from tilewright.core.errors import InputError, InternalError
@@ -24,6 +27,10 @@ from tilewright.search.proposing import Arrival, Stream
 from tilewright.search.steps import Expansion, Message, SearchTask
 
 _PROGRAM = "tilewright.search.proposing_process"
+_STOP_S = 10.0
+"""Maximum number of seconds that a search waits until a kept process has finished the step that it
+was making for the previous search."""
+_kept: ContextVar[list[_Process] | None] = ContextVar("kept", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,23 @@ class Asked:
     expansion: Expansion
     continues: bool
     trials: tuple[Trial, ...]
+
+
+@contextmanager
+def kept_processes() -> Iterator[None]:
+    """In this block, each search takes the processes of the previous search.
+
+    Searches of one workload ask many equal questions about kernels, and the processes have stored
+    the answers.
+    """
+    kept: list[_Process] = []
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        for process in kept:
+            process.kill()
 
 
 class Processes:
@@ -116,20 +140,40 @@ class Processes:
         """Start processes until there are this many. Processes that have ended are replaced."""
         for number, process in enumerate(self._processes):
             if process.has_ended():
-                self._processes[number] = _Process(self._opening, self._preparation)
+                self._processes[number] = self._opened()
                 process.kill()
         while len(self._processes) < count:
-            self._processes.append(_Process(self._opening, self._preparation))
+            self._processes.append(self._opened())
+
+    def _opened(self) -> _Process:
+        """A kept process, or else a new one, that proposes for this search."""
+        kept = _kept.get() or []
+        while kept:
+            process = kept.pop(0)
+            if process.preparation == self._preparation and process.has_stopped(_STOP_S):
+                process.open(self._opening)
+                return process
+            process.kill()
+        process = _Process(self._preparation)
+        process.open(self._opening)
+        return process
 
     def _stop(self) -> None:
-        while self._processes:
-            self._processes.pop().kill()
+        kept = _kept.get()
+        for process in self._processes:
+            if kept is None:
+                process.kill()
+            else:
+                process.stop()
+                kept.append(process)
+        self._processes = []
 
 
 class _Process:
     """One process that proposes, with a thread that receives its messages."""
 
-    def __init__(self, opening: bytes, preparation: Prepared | None) -> None:
+    def __init__(self, preparation: Prepared | None) -> None:
+        self.preparation = preparation
         try:
             self._child = Child(_PROGRAM, preparation=preparation)
         except OSError as error:
@@ -141,13 +185,29 @@ class _Process:
         self._lock = Lock()
         self._ended: InternalError | None = None
         self._answers: dict[int, Answers] = {}  # by rank, for expansions that are not finished
-        self._child.send(opening)
+        self._stopped = Event()
         self._reader = Thread(target=self._read, name="propose", daemon=True)
         self._reader.start()
 
     def has_ended(self) -> bool:
         """Whether the process has ended."""
         return self._ended is not None
+
+    def open(self, opening: bytes) -> None:
+        """Let the process propose for the search of this pickled task."""
+        self._known = History()
+        self._child.send(opening)
+
+    def stop(self) -> None:
+        """Let the process drop everything that it was asked."""
+        with self._lock:
+            self._answers = {}
+        self._stopped.clear()
+        self._child.send(pickle.dumps(None))
+
+    def has_stopped(self, timeout_s: float) -> bool:
+        """Whether the process is idle, after `stop`, within this number of seconds."""
+        return self._stopped.wait(timeout_s) and not self.has_ended()
 
     def is_at_work(self) -> bool:
         """Whether answers are still missing."""
@@ -176,10 +236,16 @@ class _Process:
         try:
             while True:
                 rank, message = pickle.loads(self._child.receive())
+                if rank is None:
+                    self._stopped.set()
+                    continue
                 with self._lock:
                     is_last = message is None or isinstance(message, BaseException)
-                    answers = self._answers.pop(rank) if is_last else self._answers[rank]
-                answers.put(message)
+                    answers = self._answers.get(rank)
+                    if is_last:
+                        self._answers.pop(rank, None)
+                if answers is not None:  # it was not stopped in the meantime
+                    answers.put(message)
         except EOFError:
             pass
         except Exception:  # a plug-in's record that can be sent but not received
@@ -197,6 +263,7 @@ class _Process:
                 self._ended = ended
                 for answers in self._answers.values():
                     answers.put(ended)
+            self._stopped.set()
 
 
 def _import_environment() -> dict[str, str]:

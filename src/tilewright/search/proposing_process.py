@@ -2,8 +2,10 @@
 
 DESCRIPTOR is one end of a channel to which only the searching process and this process have access.
 Messages are pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are
-pairs of the expansion's rank and a message; the last message is None or an error. The process ends
-when the channel is closed. A step that exceeds the task's limit of CPU time is cancelled.
+pairs of the expansion's rank and a message; the last message is None or an error. After the message
+None, the process drops everything that it was asked, answers with the rank None, and is ready for
+the `SearchTask` of another search. The process ends when the channel is closed. A step that exceeds
+the task's limit of CPU time is cancelled.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
+from collections import deque
+from functools import partial
+from time import monotonic
 
 from tilewright.core.errors import TilewrightError
 from tilewright.core.records import History
-from tilewright.sandbox.child import Channel
+from tilewright.sandbox.child import Channel, is_readable
 from tilewright.search.processes import Asked
 from tilewright.search.step_limit import limited
 from tilewright.search.steps import Message, SearchTask, Steps
@@ -30,23 +35,40 @@ def main(arguments: list[str]) -> None:
     gc.set_threshold(COLLECT_EVERY)
     channel = Channel(int(arguments[0]))
 
-    def tell(rank: int, message: Message | TilewrightError | None) -> None:
+    asked = deque[SearchTask | Asked | None]()
+
+    def take(timeout_s: float | None) -> bool:
+        """Receive all messages; the first arrives in this time. Whether work must be dropped."""
+        while timeout_s is None or is_readable(channel.fileno(), monotonic() + timeout_s):
+            asked.append(pickle.loads(channel.receive()))
+            timeout_s = 0.0
+        return None in asked
+
+    def tell(rank: int | None, message: Message | TilewrightError | None) -> None:
         channel.send(pickle.dumps((rank, message)))
 
+    steps, history = None, History()
     try:
-        task: SearchTask = pickle.loads(channel.receive())
-        steps = Steps(task, lambda: limited(task.step_limit_s))
-        history = History()
         while True:
-            asked: Asked = pickle.loads(channel.receive())
-            history = (history if asked.continues else History()).extended(asked.trials)
-            rank = asked.expansion.rank
-            try:
-                for message in steps.expand(asked.expansion, history):
-                    tell(rank, message)
-                tell(rank, None)
-            except TilewrightError as error:
-                tell(rank, _sendable(error))
+            if not asked:
+                take(None)
+            given = asked.popleft()
+            if given is None:
+                tell(None, None)
+            elif isinstance(given, SearchTask):
+                steps, history = Steps(given, partial(limited, given.step_limit_s)), History()
+            elif steps is not None and not take(0.0):
+                history = (history if given.continues else History()).extended(given.trials)
+                rank = given.expansion.rank
+                try:
+                    for message in steps.expand(given.expansion, history):
+                        tell(rank, message)
+                        if take(0.0):
+                            break
+                    else:
+                        tell(rank, None)
+                except TilewrightError as error:
+                    tell(rank, _sendable(error))
     except (EOFError, ConnectionError):
         return
 

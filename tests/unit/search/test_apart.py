@@ -27,9 +27,9 @@ from tilewright.search import processes
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
 from tilewright.search.in_process import StepByStep
-from tilewright.search.processes import Processes
+from tilewright.search.processes import Processes, kept_processes
 from tilewright.search.proposing import Batches
-from tilewright.search.steps import SearchTask
+from tilewright.search.steps import Expansion, SearchTask
 from tilewright.testing.search import toy_history
 from tilewright.testing.toy import ToyProposer, ToyTarget, ToyTask, normal_form
 from tilewright.tuner.parameters.searches import GuidedParameters
@@ -101,6 +101,16 @@ class Endless(ToyProposer):
         while brief.rank == 4:
             time.sleep(1.0)
         return super().plan(brief, parent, history, count, seed)
+
+
+class Asleep(ToyProposer):
+    """Never comes to an end."""
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        time.sleep(1000.0)
+        return []
 
 
 class Slow(ToyProposer):
@@ -310,6 +320,43 @@ def test_what_is_given_to_a_process_that_has_just_ended_is_not_waited_for() -> N
             process.has_ended = lambda: False  # type: ignore[method-assign]
         with pytest.raises(InternalError, match="killed by signal 9"):
             made_by(batches, toy_history(1, 12))
+
+
+def test_kept_processes_forget_the_previous_search_and_end_with_the_block() -> None:
+    first = toy_history(1, 12)
+    second = first.extended(toy_history(1, 30)[12:])
+    with kept_processes():
+        with Processes(task_of(Knowing())) as way:
+            batches = Batches(task_of(Knowing()), BeamSearch(), way, lambda event: None)
+            parts = batches.stream(3, parents_of(first), first)
+            next(parts)
+            before = list(way._processes)
+            parts.close()  # four parents are not finished
+        task = replace(task_of(Knowing()), settings=Settings(plans=3, dropout=0.0, seed=5))
+        with Processes(task) as way:
+            batches = Batches(task, BeamSearch(), way, lambda event: None)
+            single = Batches(task, BeamSearch(), StepByStep(task), lambda event: None)
+            assert made_by(batches, second) == made_by(single, second)
+            assert way._processes == before
+            assert not before[0].has_ended()
+    assert all(process.has_ended() for process in before)
+
+
+def test_a_kept_process_that_cannot_be_used_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_STOP_S", 0.2)
+    history = toy_history(1, 12)
+    with kept_processes():
+        with Processes(task_of(Asleep())) as way:
+            way.begin([Expansion(3, 0, history[0].candidate.id)], history)
+            stuck = way._processes[0]
+        with Processes(task_of(Knowing())) as way:
+            idle = way._processes[0]
+            assert idle is not stuck
+        assert idle.has_stopped(120.0)
+        with Processes(task_of(ToyProposer())) as way:  # whose modules are others
+            assert way._processes[0] is not idle
+        assert stuck.has_ended()
+        assert idle.has_ended()
 
 
 def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
