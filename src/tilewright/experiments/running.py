@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -102,7 +102,7 @@ def run_experiment(
     """
     cells, results = experiment.cells, []
     _require_possible(cells, folder, replay)
-    with kept_processes():
+    with kept_processes() if _shares(experiment) else nullcontext():
         for number, cell in enumerate(cells, 1):
             project = project_of(cell, experiment, folder)
             settings = cell.settings
@@ -159,15 +159,20 @@ def _run(
 def project_of(cell: Cell, experiment: Experiment, folder: Path) -> Path:
     """The project of a cell's run, which is the common folder or a separate folder of the arm.
 
-    Runs of one project use each other's outcomes and replies of models. If the
-    budget limits something that such reuse would save, every arm has its own project.
+    Runs of one project use each other's outcomes and replies of models.
     """
-    budget = experiment.budget
-    if budget == Budget(budget.evaluations):
+    if _shares(experiment):
         return folder
     project = folder / "arms" / cell.arm
     project.mkdir(parents=True, exist_ok=True)
     return project
+
+
+def _shares(experiment: Experiment) -> bool:
+    """Whether runs may reuse what other runs have computed: not if the budget limits something that
+    such reuse saves."""
+    budget = experiment.budget
+    return budget == Budget(budget.evaluations)
 
 
 def result_of(cell: Cell, run_id: str, folder: Path) -> CellResult:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import os
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 from toy_cli import Cli, World
 
+from tilewright.experiments import running
 from tilewright.experiments.definition import read_experiment, shipped_names
 from tilewright.experiments.output import HEAD
 from tilewright.run import open_project
@@ -106,6 +107,18 @@ def test_an_arm_that_is_added_leaves_the_others_as_they_are(
     runs = with_storage.runs()
     with_storage.close()
     assert len(runs) == 8
+
+
+@pytest.mark.parametrize("budget", ["8 evaluations", "8 evaluations, 60 s"])
+def test_arms_share_processes_unless_seconds_are_counted(
+    budget: str, cli: Cli, world: World, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bool] = []
+    monkeypatch.setattr(running, "kept_processes", lambda: nullcontext(kept.append(True)))
+    text = FILE.replace("8 evaluations", budget).replace("input_seed = 3", "")
+    file.write_text(text.replace("seeds = 2", "seeds = 1"))
+    assert cli("experiment", str(file)).code == 0
+    assert len(kept) == (budget == "8 evaluations")
 
 
 def test_arms_share_nothing_where_seconds_are_counted(cli: Cli, world: World, file: Path) -> None:
