@@ -6,10 +6,12 @@ Run it on a machine with an NVIDIA GPU. It performs these steps in order:
 
 1. One pair of kernels is timed five times, each time in new processes.
 2. For each of the eight KernelBench problems, a search without a key runs within `--budget`. Then
-   PyTorch eager and torch.compile are timed with the best kernel, with TF32 off and on.
-3. The pair is timed until there are `--repeats` times. The ratio of the two must stay within 1 %
+   PyTorch eager and torch.compile are timed with the best kernel, with TF32 off and on, and the
+   best kernel is evaluated again, which also applies KernelBench's own rule to its results.
+3. The same searches run within `--tf32-budget` with `--set precision=tf32`.
+4. The pair is timed until there are `--repeats` times. The ratio of the two must stay within 1 %
    and the latency within 4 %.
-4. The same searches run within `--longer`.
+5. The searches of step 2 run within `--longer`.
 
 Each result is written to the project's folder immediately, and the table is updated after each
 step. The same command skips finished parts. No part begins after `--within` seconds, so that one
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -39,6 +42,10 @@ from tilewright.targets.cuda.shapes import REGISTERED
 Outcome = TypeVar("Outcome")
 PROBLEMS = [name for name, text in REGISTERED.items() if "KernelBench" in text]
 PAIR = "softmax-4096x4096"
+PUBLISHED = 2.05
+"""Geometric mean of the speedups over PyTorch eager on the eight problems that the Autocomp paper
+reports, for an L40S and KernelBench's tolerance of 1e-2."""
+TF32 = ["--set", "precision=tf32"]
 FEW = 5
 """Number of times that the pair is timed before anything else."""
 
@@ -46,11 +53,16 @@ FEW = 5
 def searches(arguments: argparse.Namespace) -> dict[str, list[str]]:
     """The command of each search by its name, in the order in which they are run."""
     project = ["--project", str(arguments.project)]
+    passes = {
+        arguments.budget: (arguments.budget, []),
+        f"tf32, {arguments.tf32_budget}": (arguments.tf32_budget, TF32),
+        arguments.longer: (arguments.longer, []),
+    }
     return {
-        f"{name}, {budget}": [
-            "optimize", f"cuda:{name}", "--budget", budget, "--seed", "1", *project,
+        f"{name}, {words}": [
+            "optimize", f"cuda:{name}", "--budget", budget, "--seed", "1", *project, *settings,
         ]
-        for budget in dict.fromkeys((arguments.budget, arguments.longer))
+        for words, (budget, settings) in passes.items()
         for name in arguments.workloads
     }  # fmt: skip
 
@@ -82,7 +94,7 @@ def parts(arguments: argparse.Namespace) -> list[tuple[str, int | list[str]]]:
     """What is run, in order: how often the pair has to be timed by then, or the command of a
     search, each with its name."""
     all_searches = list(searches(arguments).items())
-    count = len(arguments.workloads)
+    count = 2 * len(arguments.workloads)
     name = f"pair-{arguments.pair}"
     few = min(FEW, arguments.repeats)
     return [(name, few), *all_searches[:count], (name, arguments.repeats), *all_searches[count:]]
@@ -106,31 +118,45 @@ def _lines(file: Path) -> int:
 
 
 def run(name: str, command: Sequence[str], project: Path) -> str | None:
-    """Do one part; what went wrong, or None."""
+    """Do one search and evaluate its best kernel; what went wrong, or None."""
     file = project / f"{name}.json"
-    held = file.with_suffix(".part")
+    held, kernel, winner = (file.with_suffix(end) for end in (".part", ".cu", ".winner"))
+    problem = tilewright([*command, "--json", str(held)])
+    if problem is not None or not held.exists():
+        return problem or "it wrote no result"
+    run_id = json.loads(held.read_text())["run"]
+    again = ["evaluate", str(kernel), "--workload", command[1], "--json", str(winner)]
+    problem = tilewright(["best", run_id, "-o", str(kernel), *command[6:8]])
+    problem = problem or tilewright(again + TF32 * (TF32[1] in command))
+    held.replace(file)
+    return problem
+
+
+def tilewright(command: Sequence[str]) -> str | None:
+    """Run the command `tilewright`; the last line of its error, or None."""
     done = subprocess.run(
-        [sys.executable, "-m", "tilewright.cli", *command, "--json", str(held)],
+        [sys.executable, "-m", "tilewright.cli", *command],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    if done.returncode not in (0, 1) or not held.exists():
-        said = done.stderr.strip().splitlines()
-        return said[-1] if said else f"it ended with {done.returncode}"
-    held.replace(file)
-    return None
+    if done.returncode in (0, 1):
+        return None
+    said = done.stderr.strip().splitlines()
+    return said[-1] if said else f"it ended with {done.returncode}"
 
 
 def report(arguments: argparse.Namespace) -> list[str]:
     """A line for each search that is done, and one for the repeats of the pair."""
-    lines = ["| search | start | best | precision | " + " | ".join(WAYS) + " |",
-             "|---|---|---|---|" + "---|" * len(WAYS)]  # fmt: skip
+    lines = ["| search | start | best | precision | KernelBench's rule at 1e-2 and 1e-4 | "
+             + " | ".join(WAYS) + " |", "|---|---|---|---|---|" + "---|" * len(WAYS)]  # fmt: skip
     for name in searches(arguments):
         file = arguments.project / f"{name}.json"
         if file.exists():
             found = json.loads(file.read_text())
             cells = [_ms(found["baseline_latency"]), _ms(found["best_latency"]),
-                     str(found["best_precision"] or "-")]  # fmt: skip
+                     str(found["best_precision"] or "-"),
+                     _by_kernelbench(file.with_suffix(".winner"))]  # fmt: skip
             lines.append(f"| {name} | " + " | ".join([*cells, *_beside(found)]) + " |")
+    lines += means(arguments)
     file = arguments.project / f"pair-{arguments.pair}.jsonl"
     pairs = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     if len(pairs) > 1:
@@ -142,13 +168,44 @@ def report(arguments: argparse.Namespace) -> list[str]:
     return lines
 
 
+def means(arguments: argparse.Namespace) -> list[str]:
+    """For each pass that is complete, the geometric mean of the speedups over each baseline."""
+    names, count = list(searches(arguments)), len(arguments.workloads)
+    lines = []
+    for first in range(0, len(names), count):
+        files = [arguments.project / f"{name}.json" for name in names[first : first + count]]
+        found = [json.loads(file.read_text()) for file in files if file.exists()]
+        told = [
+            f"{math.prod(ratios) ** (1 / count):.2f}x over {way}"
+            for way in WAYS
+            if len(ratios := [r for one in found if (r := _speedup(one, way))]) == count
+        ]
+        if told:
+            words = names[first].partition(", ")[2]
+            lines.append(f"\nGeometric mean of the searches of {words}: {', '.join(told)}.")
+    published = f"\nThe Autocomp paper reports {PUBLISHED}x over PyTorch eager on an L40S."
+    return [*lines, *[published] * bool(lines and arguments.workloads == PROBLEMS)]
+
+
+def _by_kernelbench(file: Path) -> str:
+    """Whether KernelBench's own rule accepts the results of a search's best kernel."""
+    details = json.loads(file.read_text()).get("details") or {} if file.exists() else {}
+    accepted = [details.get(f"kernelbench_{words}") for words in ("1e-2", "1e-4")]
+    return ", ".join("-" if a is None else "accepts" if a else "refuses" for a in accepted)
+
+
+def _speedup(found: Mapping[str, Any], way: str) -> float | None:
+    latency, best = (found["baselines"].get(way) or {}).get("latency"), found["best_latency"]
+    return latency / best if latency and best else None
+
+
 def _beside(found: Mapping[str, Any]) -> list[str]:
     """Milliseconds of each baseline, and how many times as fast the best kernel is."""
     cells = []
     for name in WAYS:
-        one = found["baselines"].get(name) or {}
-        latency, best = one.get("latency"), found["best_latency"]
-        cells.append(f"{_ms(latency)} ({latency / best:.2f}x)" if latency and best else "-")
+        ratio = _speedup(found, name)
+        latency = (found["baselines"].get(name) or {}).get("latency")
+        cells.append(f"{_ms(latency)} ({ratio:.2f}x)" if ratio else "-")
     return cells
 
 
@@ -161,6 +218,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--project", type=Path, required=True)
     parser.add_argument("--budget", default="40 s", help="of each search of the first pass")
+    parser.add_argument("--tf32-budget", default="20 s", help="of each search with precision tf32")
     parser.add_argument("--longer", default="2 min", help="of each search of the second pass")
     parser.add_argument("--within", type=float, default=480.0, help="seconds of this call")
     parser.add_argument("--repeats", type=int, default=50, help="of the pair of kernels")

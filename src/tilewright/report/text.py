@@ -81,6 +81,7 @@ MEASUREMENTS = {
     "counter_multiprocessors_percent": ("multiprocessor throughput, of the peak", "%"),
     "counter_occupancy_percent": ("resident warps", "%"),
     "counter_tensor_cores_percent": ("time in which the tensor cores were busy", "%"),
+    "event_ns": ("time of a call of the last batch by the GPU's events", "ns"),
     "fresh_sessions": ("new processes that timed the kernel", ""),
     "gb_per_s": ("arrays read and written once", "GB/s"),
     "gflop_per_s": ("arithmetic rate", "GFLOP/s"),

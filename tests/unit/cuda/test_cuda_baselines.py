@@ -95,12 +95,13 @@ def script() -> Any:
 def test_the_script_begins_with_what_matters_most(script: Any) -> None:
     """A few repeats of the pair, all short searches, the other repeats, then the long searches."""
     given = argparse.Namespace(
-        project=Path("found"), budget="40 s", longer="2 min", pair="a", repeats=50,
-        workloads=["b", "c"],
+        project=Path("found"), budget="40 s", tf32_budget="20 s", longer="2 min", pair="a",
+        repeats=50, workloads=["b", "c"],
     )  # fmt: skip
     names = [name if isinstance(part, list) else (name, part) for name, part in script.parts(given)]
     assert names == [
-        ("pair-a", 5), "b, 40 s", "c, 40 s", ("pair-a", 50), "b, 2 min", "c, 2 min",
+        ("pair-a", 5), "b, 40 s", "c, 40 s", "b, tf32, 20 s", "c, tf32, 20 s",
+        ("pair-a", 50), "b, 2 min", "c, 2 min",
     ]  # fmt: skip
 
 
@@ -109,7 +110,8 @@ def test_the_script_goes_on_where_it_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     words = ["--project", str(tmp_path / "found"), "--budget", "2 evaluations", "--longer",
-             "3 evaluations", "--repeats", "3", "--pair", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
+             "3 evaluations", "--tf32-budget", "1 evaluations", "--repeats", "3", "--pair",
+             "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
     assert script.main([*words, "--within", "-1"]) == 0
     assert "pair-rowsum-8x64 and what follows is left" in capsys.readouterr().err
     timed = iter([{"latency": 100.0, "ratio": 0.5}, {"latency": 103.0, "ratio": 0.505}] * 2)
@@ -128,10 +130,13 @@ def test_the_script_goes_on_where_it_stopped(
         commands.append(command)
         baselines = {"PyTorch": {"latency": 3e6}}
         told = {"baseline_latency": 4e6, "best_latency": 2e6, "best_precision": "float32",
-                "baselines": baselines}  # fmt: skip
-        if len(commands) == 2:
+                "run": "one", "baselines": baselines}  # fmt: skip
+        if "3 evaluations" in command and len(commands) == 7:
             return subprocess.CompletedProcess(command, 2, "", "a part fails")
-        Path(command[-1]).write_text(json.dumps(told))
+        if command[3] == "evaluate":
+            told = {"details": {"kernelbench_1e-2": 1.0, "kernelbench_1e-4": 0.0}}
+        if "--json" in command:
+            Path(command[command.index("--json") + 1]).write_text(json.dumps(told))
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(script.subprocess, "run", ran)
@@ -139,11 +144,16 @@ def test_the_script_goes_on_where_it_stopped(
     said = capsys.readouterr()
     assert "rowsum-8x64, 3 evaluations: a part fails" in said.err
     assert (
-        "| rowsum-8x64, 2 evaluations | 4.000 ms | 2.000 ms | float32 | 3.000 ms (1.50x) | - | - "
-        in said.out
+        "| rowsum-8x64, 2 evaluations | 4.000 ms | 2.000 ms | float32 | accepts, refuses | "
+        "3.000 ms (1.50x) | - | - " in said.out
     )
+    assert "searches of tf32, 1 evaluations: 1.50x over PyTorch." in said.out
+    assert "searches of 3 evaluations" not in said.out
     assert script.main([*words, "--table", str(tmp_path / "table.md")]) == 0
-    assert [c[3] for c in commands] == ["optimize"] * 3
+    three = ["optimize", "best", "evaluate"]
+    assert [c[3] for c in commands] == [*three, *three, "optimize", *three]
+    assert [c[-2:] == ["--set", "precision=tf32"] for c in commands[3:6]] == [False, False, True]
+    assert commands[3][11:13] == ["--set", "precision=tf32"]
     lines = (tmp_path / "found" / "pair-rowsum-8x64.jsonl").read_text().splitlines()
     assert len(lines) == 3
     assert "is within 1.0%, and the latency within 3.0%." in (tmp_path / "table.md").read_text()
@@ -155,3 +165,17 @@ def test_without_a_gpu_it_is_one_sentence(
     monkeypatch.setattr(script, "find_gpu", lambda: None)
     assert script.main(["--project", str(tmp_path)]) == 2
     assert "no NVIDIA GPU is here" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_script_measures_everything_on_the_emulated_gpu(
+    gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--project", str(tmp_path / "found"), "--budget", "1 evaluations", "--tf32-budget",
+             "1 evaluations", "--longer", "1 evaluations", "--repeats", "2", "--within", "300",
+             "--pair", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
+    assert script.main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "| rowsum-8x64, tf32, 1 evaluations | " in said
+    assert said.count("| float32 | accepts, accepts | ") == 2
+    assert "2 times in new processes, rowsum-8x64: the ratio" in said

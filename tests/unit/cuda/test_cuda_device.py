@@ -5,6 +5,7 @@ The emulation's times mean nothing, and nothing here compares them.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Argument, Artifact, Candidate, Failed, Measured, Verdict
 from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.targets.cuda import create_target
+from tilewright.targets.cuda.device import runner
 from tilewright.targets.cuda.device.build import LOADING, refused_object
 from tilewright.targets.cuda.device.evaluator import DeviceChecker
 from tilewright.targets.cuda.device.gpus import find_gpu
@@ -51,6 +53,7 @@ def test_a_kernel_is_checked_and_timed_at_full_size(task: CudaTask) -> None:
     assert measured.bound is not None
     assert "GFLOP/s" in measured.feedback
     assert any(name.endswith("candidate") for name in measured.samples)
+    assert measured.details["event_ns"] > 0
 
 
 def test_a_starting_kernel_that_does_not_build_is_named_with_its_error(task: CudaTask) -> None:
@@ -230,3 +233,46 @@ def test_only_host_code_of_our_own_loads_machine_code(tmp_path: Path) -> None:
     refused = refused_object(loading)
     assert refused is not None
     assert "calls cudaLibraryLoadData" in refused.log
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (1500.0, 1500.0, ""),
+        (1500.0, 1456.0, ""),
+        (1500.0, 1450.0, "the GPU's clock changed from 1500 to 1450 MHz"),
+        (None, 1500.0, "the driver reports neither the GPU's clock rate nor whether"),
+    ],
+)
+def test_a_clock_that_is_not_steady_is_told(
+    before: float | None, after: float | None, says: str
+) -> None:
+    told = " ".join(runner._clock_warning(before, after))
+    assert told.startswith(says)
+    assert bool(told) == bool(says)
+
+
+SANITIZER = """#!/bin/sh
+echo "$@" >> {calls}
+while [ "$1" != ./program ]; do shift; done
+{does} "$@"
+"""
+
+
+@pytest.mark.parametrize(("does", "kind"), [("exec", None), ("exit 3; exec", "crash")])
+def test_winners_run_under_the_sanitizer_and_other_kernels_do_not(
+    gpu: None, does: str, kind: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, calls = tmp_path / "compute-sanitizer", tmp_path / "calls"
+    program.write_text(SANITIZER.format(calls=calls, does=does))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for sessions in (1, 2):
+        settings = {"input_seed": 3, "simulation_timeout_s": 30.0, "sessions": sessions}
+        task = create_target().open(SPEC, settings)
+        artifact = task.evaluator[0].build(Candidate(task.start))
+        assert not isinstance(artifact, Failed), artifact.log
+        found = task.evaluator[2].measure(artifact, NOTHING_CHECKED, None)
+        assert calls.exists() == (sessions == 2)
+    assert getattr(found, "kind", None) == kind
+    assert "--tool memcheck" in calls.read_text()

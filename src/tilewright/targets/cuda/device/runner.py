@@ -51,7 +51,7 @@ class DeviceRunner:
     def __init__(self, evaluation: DeviceEvaluation) -> None:
         self._evaluation = evaluation
         self._repeats = False
-        self._fastest_s = math.inf
+        self._fastest_s, self._event_s = math.inf, 0.0
         self._without_counters: NoCounters | None = None
 
     def measure(
@@ -121,6 +121,7 @@ class DeviceRunner:
                     raise CallFailedError(error.failed) from error
 
             yield candidate, start
+            self._event_s = candidate.event_s
 
     def _refuted(self, artifact: Artifact, case: Case, timed: Timed) -> Failed | None:
         """The error that NVIDIA's own memory checker finds in a winner, if the checker is
@@ -190,6 +191,7 @@ class DeviceRunner:
         utilization, numbers, feedback, bound = describe(
             workload, timed.latency_s, peaks, evaluation.lowest
         )
+        numbers = {**numbers, "event_ns": self._event_s * 1e9}
         feedback += f"\n{facts.in_words} Kernels are compiled for {evaluation.architecture.name}."
         built = evaluation.built(artifact.source)
         functions = built[1].functions if not isinstance(built, Failed) else ()
