@@ -80,7 +80,7 @@ class Kind:
 SANITIZED = Kind(
     "SANITIZED",
     ("-fsanitize=address", "-fsanitize-sections=tw_shared"),
-    ("-fsanitize=address",),
+    ("-fsanitize=address", "-Wl,--as-needed"),  # the sanitizer defines what C++'s library would
 )
 RACES = Kind(
     "RACES",
@@ -271,7 +271,8 @@ def _precompiled(compiler: CpuCompiler, kind: Kind) -> bytes:
     It is half of what a kernel's compilation takes. Empty if the compiler cannot precompile: a
     compiler ignores a file that it did not write with the same flags.
     """
-    words = (*_kernel_flags(kind), "-x", "c++-header", "device.h")
+    flags = [flag for flag in _kernel_flags(kind) if flag != "-S"]  # of which it makes a listing
+    words = (*flags, "-x", "c++-header", "device.h")
     try:
         return own_file(compiler.identity, compiler._run, words, "device.h.gch")
     except RefusedError:
