@@ -17,9 +17,7 @@ app = typer.Typer(help="Evaluate candidates on many machines (docs/cluster.md)."
 
 Scheduler = Annotated[
     str,
-    typer.Argument(
-        metavar="HOST:PORT", help="Address of the scheduler, which it prints when it starts."
-    ),
+    typer.Argument(metavar="HOST:PORT", help="Address that the scheduler prints when it starts."),
 ]
 
 

@@ -39,8 +39,8 @@ Templates = Annotated[
     bool,
     typer.Option(
         "--templates",
-        help="Let models write kernels with open parameters, such as block sizes, for which the "
-        "search then tries values (docs/templates.md).",
+        help="Let models leave numbers open in a kernel, such as block sizes. The search then "
+        "tries values for these numbers (docs/templates.md).",
     ),
 ]
 Repairs = Annotated[
@@ -67,8 +67,8 @@ Share = Annotated[
         metavar="N",
         min=1,
         help="Number of evaluations that a model may use for one proposal with --turns, or that "
-        "one agent may use. The default is a quarter of the budget's evaluations, or an equal part "
-        "of them if the run has fewer than four proposals.",
+        "one agent may use. The default is a quarter of the budget's evaluations. If the run has "
+        "fewer than four proposals, they share the evaluations equally.",
     ),
 ]
 AllowUnpriced = Annotated[

@@ -47,7 +47,7 @@ def rewrite(
             "--workload",
             metavar="WORKLOAD|FOLDER",
             help="What the kernel computes: a workload that `tilewright workloads` lists, or a "
-            "kernel folder. The workload determines the target.",
+            "kernel folder.",
         ),
     ],
     target: TargetName = None,
@@ -62,7 +62,7 @@ def rewrite(
         typer.Option(
             "--list",
             help="List the rewrites that apply to the kernel, and the code "
-            "that no rewrite changes.",
+            "that no rewrite can change.",
         ),
     ] = False,
     raise_: Annotated[

@@ -35,7 +35,8 @@ def export(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write; the ending .csv, .json or .parquet chooses the format.",
+            help="File to write. The ending of its name, .csv, .json or .parquet, selects the "
+            "format.",
         ),
     ],
     project: Project = Path(),

@@ -18,7 +18,10 @@ STOP_WITHIN = f"{100 * DEFAULT.stop_within:g} %"
 Seed = Annotated[
     int,
     typer.Option(
-        "--seed", metavar="N", help="Seed of all random choices; the same seed gives the same run."
+        "--seed",
+        metavar="N",
+        help="Seed of all random choices. If latencies are simulated or modelled, the same seed "
+        "gives the same kernels in the same order.",
     ),
 ]
 Strategy = Annotated[
@@ -75,8 +78,8 @@ Dropout = Annotated[
     typer.Option(
         "--dropout",
         metavar="P",
-        help="Probability that an optimisation in the target's menu is not offered when a plan is "
-        "made, so that plans differ.",
+        help="Probability that the search hides an optimisation of the target's menu when a plan "
+        "is made, so that plans differ.",
     ),
 ]
 Patience = Annotated[
@@ -166,8 +169,8 @@ Executor = Annotated[
         "--executor",
         metavar="WHERE",
         help="Where to evaluate candidates: 'local' for processes on this machine, 'dask' for "
-        "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster with this scheduler "
-        "(docs/cluster.md).",
+        "a Dask cluster on this machine, or 'dask://HOST:PORT' for the cluster with the scheduler "
+        "at this address (docs/cluster.md).",
     ),
 ]
 TargetSettings = Annotated[

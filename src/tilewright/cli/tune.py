@@ -128,7 +128,7 @@ def tune(
         typer.Option(
             metavar="N",
             min=0,
-            help="Seed of all random choices; the same seed gives the same search.",
+            help="Seed of all random choices.",
         ),
     ] = 0,
     threads: Annotated[
@@ -161,7 +161,7 @@ def tune(
     The command compiles and measures candidates on this machine and checks their outputs. The
     result is a folder with the compiled library, the schedule trace, the generated source, a TVM
     database and a Python script that runs the kernel. Ctrl-C ends the search and writes the best
-    kernel found until then; the same command continues the search.
+    kernel found so far; the same command continues the search.
     """
     for word in workload:
         if word.startswith("-") and not word[1:2].isdigit():

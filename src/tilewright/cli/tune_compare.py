@@ -49,7 +49,7 @@ def tune_compare(
     arms: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="The arms to compare, separated by commas; they are listed below."
+            metavar="NAMES", help="The arms to compare, from the list below, separated by commas."
         ),
     ] = ("default,restricted,af,ds,af-ds"),
     workloads: Annotated[
@@ -78,7 +78,7 @@ def tune_compare(
         typer.Option(
             "--target",
             metavar="TARGET",
-            help="What the kernels run on; `tilewright tune --help` explains the forms.",
+            help="What the kernels run on; `tilewright tune --help` explains the possible values.",
         ),
     ] = "cpu",
     threads: Annotated[
@@ -105,7 +105,7 @@ def tune_compare(
     Each search method is called an arm, and all arms measure the same number of candidates. The
     arms take turns, and their best kernels are then measured again in alternation. Every
     measurement is stored in the output folder. If the command is interrupted, repeat it to
-    continue. Before you repeat it, you may add arms, workloads or seeds.
+    continue. You may add arms, workloads or seeds when you repeat the command.
     """
     names, counts = _arms(arms), _trials(trials)
     identifiers = parse_identifiers(workloads)

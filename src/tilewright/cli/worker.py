@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
-    """Evaluate candidates for a search on another machine.
+    """Evaluate candidates that a search on another machine sends.
 
     `tilewright optimize TASK --host HOST` starts this command on HOST by ssh, so you need not call
     it yourself. The command reads requests from standard input and writes replies to standard

@@ -69,7 +69,7 @@ class Settings:
     """The settings of a search. Raises `ConfigurationError` if a value is impossible.
 
     Attributes:
-        seed: seed of all random choices; the same seed gives the same search.
+        seed: seed of all random choices of the search.
         input_seed: seed of the inputs on which candidates are checked and timed, for tests and
             demonstrations. With None, each run draws a secret seed.
         target: name of a target, or path of a TOML file that describes one, to use instead of the
