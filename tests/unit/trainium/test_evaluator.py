@@ -26,7 +26,12 @@ from tilewright.core.records import (
 from tilewright.evaluation.pipeline import evaluate
 from tilewright.evaluation.screening import below_floor
 from tilewright.sandbox import call_contained
-from tilewright.targets.trainium import create_target, create_trn2_target, evaluator
+from tilewright.targets.trainium import (
+    create_target,
+    create_trn2_target,
+    evaluator,
+    interpreter_process,
+)
 from tilewright.targets.trainium.call_memory import CallMemory
 from tilewright.targets.trainium.interpreter import _limit
 from tilewright.targets.trainium.interpreter_process import Interpretation
@@ -69,10 +74,14 @@ def kernel(body: str) -> str:
 
 @pytest.fixture
 def task(tmp_path: Path) -> TrainiumTask:
-    (tmp_path / "workload.toml").write_text(WORKLOAD)
-    (tmp_path / "reference.py").write_text("def reference(x):\n    return x * x.dtype.type(2)\n")
-    (tmp_path / "kernel.py").write_text(kernel(DOUBLED))
-    return create_target().open_folder(tmp_path, {})
+    return task_in(tmp_path)
+
+
+def task_in(folder: Path) -> TrainiumTask:
+    (folder / "workload.toml").write_text(WORKLOAD)
+    (folder / "reference.py").write_text("def reference(x):\n    return x * x.dtype.type(2)\n")
+    (folder / "kernel.py").write_text(kernel(DOUBLED))
+    return create_target().open_folder(folder, {})
 
 
 def outcome(task: TrainiumTask, source: str, limit: float | None = None) -> Outcome:
@@ -237,10 +246,20 @@ def test_only_its_own_work_counts_against_a_run() -> None:
 
 def test_the_interpreter_is_started_again_when_it_ends(task: TrainiumTask) -> None:
     assert isinstance(outcome(task, task.start), Measured)
-    interpreter = task.evaluator[1]._evaluation.interpretation.interpreter  # type: ignore[attr-defined]
-    interpreter._process.kill()
-    interpreter._process.wait()
+    ((_, process),) = interpreter_process._idle
+    process.kill()
+    process.wait()
     assert isinstance(outcome(task, task.start), Measured)
+
+
+def test_tasks_of_one_process_use_one_interpreter(tmp_path: Path) -> None:
+    """Starting one takes 0.3 s of imports."""
+    used = set()
+    for _ in range(2):
+        task = task_in(tmp_path)
+        assert isinstance(outcome(task, task.start), Measured)
+        used |= {process.pid for _, process in interpreter_process._idle}
+    assert len(used) == 1
 
 
 def test_wrong_values_of_a_task_are_refused_by_its_own_hostile_kernels(task: TrainiumTask) -> None:

@@ -12,7 +12,9 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -31,14 +33,15 @@ _UNWRITTEN = 0xFF
 class CallMemory:
     """One file in memory for the inputs and one for the outputs, without content at first.
 
-    Create it before `contain_this_process`, which forbids new files in memory.
+    `files` are their names, also for other processes of this user. Create this object before
+    `contain_this_process`, which forbids new files in memory.
     """
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self.descriptors = (_file(call.inputs), _file(call.outputs))
+        self.descriptors, self.files = zip(_file(call.inputs), _file(call.outputs), strict=True)
         self._mapped: tuple[mmap.mmap, mmap.mmap] | None = None
-        weakref.finalize(self, _close, self.descriptors)
+        weakref.finalize(self, _close, self.descriptors, self.files)
 
     def give(self, arrays: Mapping[str, Array]) -> None:
         """Copy the inputs into the memory, and overwrite the outputs of the last run."""
@@ -57,6 +60,20 @@ class CallMemory:
             given, written = self.descriptors
             self._mapped = mmap.mmap(given, 0), mmap.mmap(written, 0)
         return self._mapped
+
+
+@contextmanager
+def opened(files: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The descriptors of the inputs, which can only be read, and of the outputs."""
+    given = os.open(files[0], os.O_RDONLY)
+    try:
+        written = os.open(files[1], os.O_RDWR)
+        try:
+            yield given, written
+        finally:
+            os.close(written)
+    finally:
+        os.close(given)
 
 
 def mapped_inputs(arguments: Sequence[Argument], descriptor: int) -> dict[str, Array]:
@@ -87,8 +104,8 @@ def placed(arguments: Sequence[Argument], memory: mmap.mmap) -> dict[str, Array]
     return found
 
 
-def _file(arguments: Sequence[Argument]) -> int:
-    """The descriptor of a file that is large enough for the arguments."""
+def _file(arguments: Sequence[Argument]) -> tuple[int, str]:
+    """The descriptor and the name of a file that is large enough for the arguments."""
     size = max(sum(_rounded(bytes_of([argument])) for argument in arguments), _ALIGNMENT)
     if sys.platform == "linux":
         descriptor = os.memfd_create("tilewright-arrays", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -96,16 +113,19 @@ def _file(arguments: Sequence[Argument]) -> int:
         # In a file that the other process made smaller, the next access would end this process.
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        return descriptor
-    with tempfile.TemporaryFile() as file:
-        os.ftruncate(file.fileno(), size)
-        return os.dup(file.fileno())
+        return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}"
+    descriptor, name = tempfile.mkstemp(prefix="tilewright-arrays-")
+    os.ftruncate(descriptor, size)
+    return descriptor, name
 
 
 def _rounded(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _close(descriptors: Sequence[int]) -> None:
+def _close(descriptors: Sequence[int], files: Sequence[str]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
+    for file in files if sys.platform != "linux" else ():
+        with suppress(OSError):
+            Path(file).unlink()

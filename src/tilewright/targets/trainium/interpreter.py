@@ -2,7 +2,8 @@
 
 It is a separate Python process, so it contains no data of the evaluating process. Each run is a
 sandboxed child process with limits on time and memory. A request or an answer is a line of JSON.
-The arrays are in memory that the evaluating process shares (`call_memory.py`).
+The arrays are in memory that the evaluating process shares (`call_memory.py`), whose name is in the
+request, so one process can run the kernels of several tasks.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import json
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import IO, Any
 
 from tilewright.core.codec import from_json
 from tilewright.core.records import Argument
 from tilewright.parts.memory import keep_freed_memory
 from tilewright.sandbox import call_contained
-from tilewright.targets.trainium.call_memory import mapped_inputs, mapped_outputs
+from tilewright.targets.trainium.call_memory import mapped_inputs, mapped_outputs, opened
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import load_machine
 from tilewright.targets.trainium.program import Call, parse, run_program
@@ -27,12 +28,13 @@ MOST_BYTES = 3 << 30
 """Maximum total memory of a run."""
 
 
-def main(descriptors: Sequence[str]) -> None:
-    """Answer requests until there are no more. `descriptors` are those of the arrays' memory."""
+def main() -> None:
+    """Answer requests until there are no more."""
     keep_freed_memory()
-    given, written = map(int, descriptors)
     for line in sys.stdin.buffer:
-        answer = _answered(json.loads(line), given, written)
+        head = json.loads(line)
+        with opened(head["files"]) as (given, written):
+            answer = _answered(head, given, written)
         sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
         sys.stdout.buffer.flush()
 
@@ -103,4 +105,4 @@ def read_answer(stream: IO[bytes]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
 import subprocess
 import sys
-import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tilewright.core.codec import to_json
@@ -37,37 +38,57 @@ def failed_by(error: KernelError, stage: Stage = "build") -> Failed:
     return Failed(stage, kind, f"{error}.", error.line)
 
 
-class Interpreter:
-    """The process `interpreter.py`, which is started when it is first needed and ends with this
-    object."""
+_idle: list[tuple[int, subprocess.Popen[bytes]]] = []
+"""The processes `interpreter.py` that wait for a request, each with the id of the process that
+started it. They are used again by other tasks, because starting one takes 0.3 s."""
 
-    def __init__(self, memory: CallMemory) -> None:
-        self._memory = memory
-        self._process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
-        """The answer to a request; `OSError` or `EOFError` if there is none."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            process = self._process = self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
+def _ask(request: Mapping[str, object]) -> dict[str, Any]:
+    """An interpreter's answer to a request; `OSError` or `EOFError` if there is none."""
+    process = _interpreter()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-        return read_answer(process.stdout)
+        answer = read_answer(process.stdout)
+    except BaseException:
+        _end(process)
+        raise
+    _idle.append((os.getpid(), process))
+    return answer
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        descriptors = self._memory.descriptors
-        module = "tilewright.targets.trainium.interpreter"
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *map(str, descriptors)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=descriptors,
-            start_new_session=True,
-        )
-        weakref.finalize(self, _end, process)
-        return process
+
+def _interpreter() -> subprocess.Popen[bytes]:
+    """A process that waits, or a new one. A process that this one was forked from keeps its own."""
+    while _idle:
+        starter, process = _idle.pop()
+        if starter == os.getpid():
+            if process.poll() is None:
+                return process
+            _end(process)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tilewright.targets.trainium.interpreter"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+@atexit.register
+def _end_idle() -> None:
+    for starter, process in _idle:
+        if starter == os.getpid():
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):  # it did not read the request
+                stream.close()
+    process.kill()
+    process.wait()
 
 
 def _marked(value: object) -> object:
@@ -75,14 +96,6 @@ def _marked(value: object) -> object:
     if isinstance(value, tuple):
         return {"tuple": [_marked(item) for item in value]}
     return [_marked(item) for item in value] if isinstance(value, list) else value
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    process.kill()
-    process.wait()
 
 
 @dataclass(frozen=True)
@@ -94,11 +107,6 @@ class Interpretation:
     machine: Machine
     timeout_s: float
     memory: CallMemory
-
-    @cached_property
-    def interpreter(self) -> Interpreter:
-        """The process, which is kept from run to run."""
-        return Interpreter(self.memory)
 
     def run(
         self,
@@ -118,6 +126,7 @@ class Interpretation:
         given = {a.name for a in call.inputs}
         more = [a for a in call.outputs if a.name not in given]
         head = {
+            "files": self.memory.files,
             "source": source,
             "arguments": [to_json(a) for a in (*call.inputs, *more)],
             "constants": {name: _marked(value) for name, value in call.constants.items()},
@@ -129,7 +138,7 @@ class Interpretation:
         }
         try:
             self.memory.give(arrays)
-            answer = self.interpreter.ask(head)
+            answer = _ask(head)
         except (OSError, EOFError) as error:
             return Failed("check", "crash", f"the interpreter ended: {type(error).__name__}.")
         if "failed" in answer:
