@@ -89,7 +89,7 @@ def evaluate(
 ) -> None:
     """Build, check and measure one kernel.
 
-    The command prints whether the kernel is correct, the kernel's latency and utilisation of the
+    The command prints whether the kernel is correct, the kernel's latency, the utilisation of the
     accelerator, and where the time goes. If this machine cannot measure the kernel, the command
     prints what is known without a measurement. The exit code is 1 if the kernel fails a check, and
     2 if the kernel does not build.

@@ -13,7 +13,7 @@ from tilewright.cli.options import NoColor, Project, TargetName
 
 EPILOG = """
 \b
-Example, for an agent whose configuration names a command:
+Example of a command for the configuration of an agent:
   tilewright mcp gemmini:gemm-256x256x256 \\
       --budget "16 evaluations" --project /path/to/project
 """

@@ -59,7 +59,8 @@ def tool(
         typer.Argument(
             metavar="KERNEL",
             help="Files with kernels, or ids of kernels in the run. The words start, parent and "
-            "best stand for the starting kernel, the kernel of --parent and the fastest kernel.",
+            "best stand for the starting kernel, the kernel that --parent names and the fastest "
+            "kernel.",
         ),
     ] = None,
     parent: Annotated[
