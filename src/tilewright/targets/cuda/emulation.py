@@ -36,8 +36,9 @@ class Run:
 
     The run has this `share` of the blocks, chosen by the seed. Before the call, each element of an
     output is changed with the byte `fill`, by exclusive or with its highest byte. Shared memory and
-    allocated arrays contain the byte `old` until something is written to them. A `large` device has
-    132 multiprocessors instead of 4, and its fast functions are as inexact as CUDA allows.
+    allocated arrays contain the byte `old` until something is written to them. The device that the
+    kernel sees is drawn with the seed. A `large` one has at least 40 multiprocessors and fast
+    functions that are as inexact as CUDA allows.
     """
 
     initial: Mapping[str, Array]

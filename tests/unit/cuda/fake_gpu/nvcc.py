@@ -26,7 +26,8 @@ RENAMED = {
     "tw_host_waits": "cudaStreamSynchronize",
     "tw_host_waits_for_all": "cudaDeviceSynchronize",
     "tw_allow_shared": "cudaFuncSetAttribute",
-    "tw_is_large": "cudaDeviceGetAttribute",
+    "tw_is_large": "__cudaRegister_tw_is_large",
+    "tw_the_device": "cudaDeviceGetAttribute",
     "tw_address": "__cudaRegister_tw_address",
 }
 OF_THREADS = (

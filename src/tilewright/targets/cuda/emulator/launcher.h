@@ -76,7 +76,7 @@ enum cudaDeviceAttr {
 inline cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
 inline cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-struct cudaDeviceProp { /* of a small device */
+struct cudaDeviceProp {
   char name[256] = "";
   size_t totalGlobalMem = 1 << 30, sharedMemPerBlock = 48 << 10, sharedMemPerBlockOptin = 99 << 10, sharedMemPerMultiprocessor = 100 << 10;
   int regsPerBlock = 65536, regsPerMultiprocessor = 65536, warpSize = 32, maxThreadsPerBlock = 1024, maxThreadsPerMultiProcessor = 2048;
@@ -85,15 +85,17 @@ struct cudaDeviceProp { /* of a small device */
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) {
   *found = {};
+  const tw_device &device = *tw_the_device();
+  for (size_t i = 0; i + 1 < sizeof found->name && device.name[i]; i++) found->name[i] = device.name[i];
+  found->totalGlobalMem = (size_t)device.memory_gib << 30;
   if (tw_is_large()) {
-    found->totalGlobalMem = 80ull << 30;
     found->sharedMemPerBlockOptin = 227 << 10;
     found->sharedMemPerMultiprocessor = 228 << 10;
-    found->major = 9;
-    found->multiProcessorCount = 132;
-    found->l2CacheSize = 50 << 20;
-    found->memoryBusWidth = 5120;
   }
+  found->major = device.major, found->minor = device.minor;
+  found->multiProcessorCount = device.multiprocessors;
+  found->l2CacheSize = device.cache_kib << 10;
+  found->memoryBusWidth = device.bus_bits;
   return cudaSuccess;
 }
 inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int device) {
@@ -106,8 +108,8 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int 
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)found.sharedMemPerMultiprocessor; break;
     case cudaDevAttrWarpSize: *value = found.warpSize; break;
     case cudaDevAttrMultiProcessorCount: *value = found.multiProcessorCount; break;
-    case cudaDevAttrClockRate: *value = tw_is_large() ? 1980000 : 1000000; break;
-    case cudaDevAttrMemoryClockRate: *value = tw_is_large() ? 2619000 : 1000000; break;
+    case cudaDevAttrClockRate: *value = tw_the_device()->clock_khz; break;
+    case cudaDevAttrMemoryClockRate: *value = tw_the_device()->memory_clock_khz; break;
     case cudaDevAttrGlobalMemoryBusWidth: *value = found.memoryBusWidth; break;
     case cudaDevAttrL2CacheSize: *value = found.l2CacheSize; break;
     case cudaDevAttrMaxRegistersPerBlock: *value = found.regsPerBlock; break;
@@ -120,11 +122,12 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr which, int 
 template <class F>
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F, int threads, size_t) {
   int fit = threads > 0 ? 2048 / threads : 0;
-  return *blocks = !tw_is_large() && fit > 2 ? 2 : fit > 32 ? 32 : fit, cudaSuccess;
+  if (fit > 32) fit = 32;
+  return *blocks = fit ? 1 + tw_the_device()->random % fit : 0, cudaSuccess;
 }
 template <class F>
 inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *block, F, size_t = 0, int limit = 0) {
-  *grid = tw_is_large() ? 264 : 8;
+  *grid = 2 * tw_the_device()->multiprocessors;
   *block = limit && limit < 256 ? limit : 256;
   return cudaSuccess;
 }

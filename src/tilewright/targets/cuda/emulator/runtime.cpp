@@ -596,6 +596,31 @@ static int large;
 
 extern "C" bool tw_is_large(void) { return large; }
 
+static const char *const NAMES[] = {"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA B200",
+                                    "NVIDIA L40S", "NVIDIA L4", "NVIDIA A10", "NVIDIA GeForce RTX 4090"};
+static const int MANY[] = {40, 46, 58, 68, 72, 82, 84, 108, 114, 128, 132, 142, 148, 170};
+static const int CAPABILITIES[] = {80, 86, 89, 90, 100, 120};
+static tw_device device = {NAMES[0], 4, 8, 0, 1000000, 1000000, 256, 16, 1, 0};
+
+extern "C" const tw_device *tw_the_device(void) { return &device; }
+
+/* One device in four has many multiprocessors even where a small one is asked for. */
+static void draw_device(uint64_t seed) {
+  uint64_t of = seed ^ 0x9e3779b97f4a7c15ull;
+  auto below = [&of](unsigned count) { return (int)(next_random(of) % count); };
+  bool many = below(4) == 0 || large;
+  device.name = NAMES[below(sizeof NAMES / sizeof *NAMES)];
+  device.multiprocessors = many ? MANY[below(sizeof MANY / sizeof *MANY)] : 1 + below(8);
+  int capability = CAPABILITIES[below(sizeof CAPABILITIES / sizeof *CAPABILITIES)];
+  device.major = capability / 10, device.minor = capability % 10;
+  device.clock_khz = 1000000 + 1000 * below(2000);
+  device.memory_clock_khz = 800000 + 1000 * below(13000);
+  device.bus_bits = 64 * (1 + below(96));
+  device.cache_kib = 16 << below(14);
+  device.memory_gib = 1 + below(192);
+  device.random = below(1 << 20);
+}
+
 extern "C" void tw_allow_shared(const void *function, size_t bytes) {
   for (auto &entry : allowed)
     if (!entry.function || entry.function == function) {
@@ -871,6 +896,7 @@ struct Job {
 static void call_kernel(const Job &job) {
   state = job.seed;
   launched = 0;
+  draw_device(job.seed);
   begin_place(same_places ? 1 : job.seed, same_places ? 0 : job.run);
   if (lseek(job.inputs, job.offset, SEEK_SET) < 0) _exit(3);
   void *pointers[MOST_ARRAYS];

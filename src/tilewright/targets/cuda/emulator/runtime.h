@@ -35,7 +35,13 @@ void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 
 void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);
-bool tw_is_large(void);  /* the device: many multiprocessors and inexact fast functions, or four and exact ones */
+bool tw_is_large(void);  /* the device: many multiprocessors and inexact fast functions, or few and exact ones */
+/* What a kernel is told about the device; another one in each run, so that no kernel can be right on this one alone. */
+struct tw_device {
+  const char *name;
+  int multiprocessors, major, minor, clock_khz, memory_clock_khz, bus_bits, cache_kib, memory_gib, random;
+};
+const tw_device *tw_the_device(void);
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
                size_t shared, const void *stream, void (*body)(void *), void *closure);
 void tw_allow_shared(const void *function, size_t bytes);
