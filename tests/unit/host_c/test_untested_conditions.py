@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.task import NativeTask
+from tilewright.native.toolchain import assembly_of, find_toolchain
 from tilewright.parts.languages import C
 from tilewright.parts.machine_code import post_dominance
 from tilewright.parts.machine_code.post_dominance import TooLargeError
@@ -1011,3 +1014,17 @@ def test_calls_that_only_the_examination_makes_are_compared(tmp_path: Path) -> N
     outcome = outcome_of(opened, KERNEL % body)
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "wrong_result"
+
+
+@here
+@pytest.mark.parametrize(("threads", "jumps"), [(1, 1), (2, 2)])
+def test_loops_test_their_first_iteration_apart_if_sequences_are_not_compared(
+    threads: int, jumps: int
+) -> None:
+    """With several threads, an iteration too many shows only in a comparison of its own."""
+    tools = replace(find_toolchain(), threads=threads)
+    source = "void kernel(const int *N, float *Y) { for (int i = 0; i < *N; i++) Y[i] = 0; }"
+    text = assembly_of(tools, source, 60.0)
+    assert isinstance(text, str)
+    conditional = re.compile(r"^\tj(?!mp)", re.MULTILINE)
+    assert len(conditional.findall(text)) == jumps

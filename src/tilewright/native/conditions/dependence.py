@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from itertools import cycle
 from time import thread_time
 
 from tilewright.native.conditions.blocks import blocks_of, decided_by
@@ -107,7 +109,12 @@ class Analysis:
                 effects = [effects_of(one) for one in function.code]
                 decided = decided_by(function, blocks)
                 follows = is_followed(function.code)
-                known = Known(function, effects, blocks, decided, follows, name in launchers)
+                conditions = [
+                    one.condition or nan_condition(function, at) for at, one in enumerate(effects)
+                ]
+                known = Known(
+                    function, effects, conditions, blocks, decided, follows, name in launchers
+                )
                 self._known[name] = known
         for name, known in self._known.items():
             for one, its_effects in zip(known.function.code, known.effects, strict=True):
@@ -116,9 +123,9 @@ class Analysis:
                     callee = self._known.get(_name(one.operands[0]))
                     if callee is not None:
                         callee.called = True
-                named = _NAMED.fullmatch(one.operands[0]) if one.operands else None
-                if its_effects.is_address and named and named[1] in self._known:
-                    taken = self._known[named[1]]
+                named = _variable(one.operands[0]) if its_effects.is_address else None
+                if named in self._known:
+                    taken = self._known[named]
                     taken.launched = name in launchers and taken.launched is not False
         for name, known in self._known.items():
             results = () if self._is_entry(name) else _RESULTS
@@ -132,16 +139,19 @@ class Analysis:
                 known.entry |= set(_ARGUMENTS)
                 known.given_on_stack = True
         self._written = self._written_variables() if around.remembers else set[str]()
-        self._changed = True
+        self._changed = False
         self._steps = 0
         self._begun_s = thread_time()
 
     def run(self) -> list[Site]:
         """The conditions on data. Raises `TooLargeError`."""
-        while self._changed:
+        unchanged = 0
+        for known in cycle(reversed(self._known.values())):  # a kernel stands after its functions
             self._changed = False
-            for known in self._known.values():
-                self._follow(known)
+            self._follow(known)
+            unchanged = 0 if self._changed else unchanged + 1
+            if unchanged == len(self._known):
+                break
         return [site for known in self._known.values() for _, site in sorted(known.sites.items())]
 
     def _written_variables(self) -> set[str]:
@@ -150,9 +160,9 @@ class Analysis:
         found = set()
         for known in self._known.values():
             for one, effects in zip(known.function.code, known.effects, strict=True):
-                named = _NAMED.fullmatch(one.operands[-1]) if one.operands else None
+                named = _variable(one.operands[-1]) if one.operands else None
                 if named and not (effects.only_compares or effects.is_branch):
-                    found.add(named[1])
+                    found.add(named)
         return found
 
     def _is_entry(self, name: str) -> bool:
@@ -163,14 +173,14 @@ class Analysis:
         variables have their address taken.
         """
         for number, operand in enumerate(one.operands):
-            named = _NAMED.fullmatch(operand)
+            named = _variable(operand)
             if named and effects.is_address:
-                self._static_arrays.add(named[1])
+                self._static_arrays.add(named)
             found = _ON_STACK.match(operand)
             if not found:
                 continue
             offset, base = int(found[1] or 0), found[2]
-            indexed = not _SLOT.fullmatch(operand)
+            indexed = not _slot(operand)
             taken = effects.is_address and one.operands[-1] != "%rsp"
             if indexed or taken:
                 known.arrays[base] = min(offset, known.arrays.get(base, offset))
@@ -183,9 +193,10 @@ class Analysis:
         """Follow values through a function until nothing changes in it."""
         states: list[set[str] | None] = [None] * len(known.blocks)
         states[0] = set(known.entry)
-        open_ = [0]
+        open_ = {0}
         while open_:
-            n = open_.pop()
+            n = min(open_)  # most blocks follow those that lead to them
+            open_.remove(n)
             state = set(states[n] or ())
             uncertain = known.undecided or n in known.uncertain
             self._steps += len(known.blocks[n].code)
@@ -205,13 +216,13 @@ class Analysis:
                 before = states[other]
                 if before is None or not state <= before:
                     states[other] = state | (before or set())
-                    open_.append(other)
+                    open_.add(other)
 
     def _step(self, known: Known, at: int, state: set[str], *, uncertain: bool) -> None:
         one, effects = known.function.code[at], known.effects[at]
         if effects.is_nothing:
             return
-        found = effects.condition or nan_condition(known.function, at)
+        found = known.conditions[at]
         if found is not None and FLAGS in state and at not in known.exempt:
             known.sites[at] = Site(one, found)
         if not effects.is_plain:
@@ -276,28 +287,28 @@ class Analysis:
     def _may_hold_number(self, known: Known, operand: str) -> bool:
         """Whether a place may hold a whole number that depends on data: one that data were written
         to by its name, or one that has no name if any number was written through an address."""
-        slot, named = _SLOT.fullmatch(operand), _NAMED.fullmatch(operand)
+        slot, named = _slot(operand), _variable(operand)
         if slot:
-            written = known.slots.get((slot[2], int(slot[1] or 0)))
+            written = known.slots.get(slot)
             return self._stores_numbers if written is None else written
-        return named[1] in self._static_data if named else self._stores_numbers
+        return named in self._static_data if named else self._stores_numbers
 
     def _loads_data(self, known: Known, one: Instruction, operand: str, state: set[str]) -> bool:
-        named = _NAMED.fullmatch(operand)
-        if named and self._around.known.fullmatch(named[1]):
+        named = _variable(operand)
+        if named and self._around.known.fullmatch(named):
             return False
         if named:
-            arrays = self._static_arrays - self._constants
-            return named[1] in self._static_data | self._written | arrays
+            is_array = named in self._static_arrays and named not in self._constants
+            return is_array or named in self._static_data or named in self._written
         if "@GOTPCREL" in operand or operand.startswith("%fs:"):
             return False
-        slot = _SLOT.fullmatch(operand)
+        slot = _slot(operand)
         if known.launches:  # what it reads elsewhere are sizes, and addresses of arrays
             return known.arrays_hold_data and slot is not None
         if not slot:
             return True
-        base, offset = slot[2], int(slot[1] or 0)
-        written = known.slots.get((base, offset))
+        base, offset = slot
+        written = known.slots.get(slot)
         if base == "bp" and offset > 0 and (known.given_on_stack or written is None):
             return known.given_on_stack
         if written is None:  # an element of an array
@@ -310,7 +321,7 @@ class Analysis:
     def _write(self, known: Known, at: int, state: set[str], *, data: bool) -> None:
         one = known.function.code[at]
         target = one.operands[-1]
-        if _POPS.fullmatch(one.name):
+        if one.name.startswith("p") and _POPS.fullmatch(one.name):
             _put(state, registers(target), data=PUSHED_FLAGS in state)
             state.discard(PUSHED_FLAGS)
         elif one.name.startswith("push"):
@@ -319,11 +330,10 @@ class Analysis:
         elif known.effects[at].in_a_and_d:  # its operand is only read
             _put(state, ["a", "d"], data=data)
         elif in_memory(target):
-            slot, named = _SLOT.fullmatch(target), _NAMED.fullmatch(target)
+            place, named = _slot(target), _variable(target)
             if named:
-                self._grow(self._static_data, {named[1]} if data else ())
-            elif slot:
-                place = slot[2], int(slot[1] or 0)
+                self._grow(self._static_data, {named} if data else ())
+            elif place:
                 if known.follows_stack:
                     cells, is_whole = cells_of(one.name, one.operands, target)
                     if data or is_whole:
@@ -422,6 +432,20 @@ class Analysis:
             _put(state, [to], data=FLAGS in state or to in state)
         elif name in ("cltd", "cqto", "cwtd", "cdq", "cqo", "cwd"):
             _put(state, ["d"], data="a" in state)
+
+
+@lru_cache(maxsize=1 << 12)
+def _slot(operand: str) -> tuple[str, int] | None:
+    """The base register and the offset of a place on the stack."""
+    found = _SLOT.fullmatch(operand)
+    return (found[2], int(found[1] or 0)) if found else None
+
+
+@lru_cache(maxsize=1 << 12)
+def _variable(operand: str) -> str | None:
+    """The name of a static variable."""
+    found = _NAMED.fullmatch(operand)
+    return found[1] if found else None
 
 
 def _put(state: set[str], names: Iterable[str], *, data: bool) -> None:

@@ -36,6 +36,7 @@ class Known:
 
     function: Function
     effects: list[Effects]
+    conditions: list[str | None]  # on flags that the instructions read, including tests for NaN
     blocks: list[Block]
     decided: dict[int, list[int]]
     follows_stack: bool  # whether the states contain cells of the stack

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from tilewright.native.conditions.effects import KEPT, effects_of, in_memory, registers
 from tilewright.native.conditions.listing import Function, Instruction
@@ -43,6 +44,8 @@ def value_of(
         data: whether the instruction's result depends on data.
     """
     one = function.code[at]
+    if not _has_value(one.name):
+        return None
     operand = one.operands[0] if one.operands else ""
     moved = _MOVED.match(one.name)
     if data and (_FROM_WHOLE.match(one.name) or (moved and "mm" in one.operands[-1])):
@@ -57,6 +60,11 @@ def value_of(
     if loads and index and is_addressed(operand) and set(registers(index[1])) & set(state):
         return operand, 4 if loads[1] == "s" else 8
     return None
+
+
+@lru_cache(maxsize=1 << 10)
+def _has_value(name: str) -> bool:
+    return any(form.match(name) for form in (_FROM_WHOLE, _MOVED, _LOADS))
 
 
 def is_addressed(operand: str) -> bool:
