@@ -48,6 +48,8 @@ def carried(body: Sequence[ast.stmt]) -> bool:
     }
     bound, done = stored(body) - inner, set[str]()
     for statement in body:
+        assigned = stored([statement])
+        own = assigned if isinstance(statement, (ast.For, ast.If)) else set[str]()
         for node in ast.walk(statement):
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 if node.target.id not in done:
@@ -55,9 +57,13 @@ def carried(body: Sequence[ast.stmt]) -> bool:
             elif isinstance(node, ast.Attribute) and node.attr == "append":
                 if isinstance(node.value, ast.Name) and node.value.id not in done:
                     return True
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                own = stored([statement]) if isinstance(statement, (ast.For, ast.If)) else set()
-                if node.id in bound and node.id not in done and node.id not in own:
-                    return True
-        done |= stored([statement])
+            elif (
+                isinstance(node, ast.Name)
+                and isinstance(node.ctx, ast.Load)
+                and node.id in bound
+                and node.id not in done
+                and node.id not in own
+            ):
+                return True
+        done |= assigned
     return False
