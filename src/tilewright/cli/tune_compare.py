@@ -56,7 +56,7 @@ def tune_compare(
         str,
         typer.Option(
             metavar="NAMES",
-            help="The benchmark workloads to search, by name or by range, such as M0..M5,R2.",
+            help="The benchmark workloads to tune, by name or by range, such as M0..M5,R2.",
         ),
     ] = "M0..M5",
     trials: Annotated[
