@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -46,10 +48,11 @@ def packed(folder: Path) -> dict[str, str]:
 
 
 def unpacked(files: Mapping[str, str], name: str) -> Path:
-    """A new folder `name` with these files; ValueError for a file that would be outside the
-    folder.
+    """A new folder `name` with these files, which is deleted when this process ends; ValueError for
+    a file that would be outside the folder.
     """
     above = Path(tempfile.mkdtemp(prefix="tilewright-task-")).resolve()
+    atexit.register(shutil.rmtree, above, ignore_errors=True)
     folder = (above / Path(name).name).resolve()
     if not folder.is_relative_to(above):
         raise ValueError(f"{name!r} is not the name of a folder")

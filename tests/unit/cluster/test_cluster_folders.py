@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 from base64 import b64encode
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,18 @@ def test_files_arrive_as_they_were(tmp_path: Path) -> None:
     assert {
         str(p.relative_to(there)): p.read_bytes() for p in there.rglob("*") if p.is_file()
     } == files
+
+
+def test_they_are_deleted_when_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_the_end: list[partial[object]] = []
+    monkeypatch.setattr(
+        atexit, "register", lambda *call, **named: at_the_end.append(partial(*call, **named))
+    )
+    above = unpacked({"file": b64encode(b"x").decode()}, "task").parent
+    assert above.exists()
+    for call in at_the_end:
+        call()
+    assert not above.exists()
 
 
 def test_no_file_lies_outside(tmp_path: Path) -> None:
