@@ -46,8 +46,8 @@ def experiment(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder to store the runs and the results in; by default the folder has the name "
-            "of the file.",
+            help="Folder to store the runs and the results in; by default a folder with the name "
+            "of the experiment's file.",
         ),
     ] = None,
     trust_file: Annotated[

@@ -115,7 +115,8 @@ def tool(
 
     Models and agents use the same tools (docs/agents.md). Each evaluated kernel becomes a trial of
     a run in the project folder, and later calls with the same workload and budget continue this
-    run. `check`, `asm`, `facts` and, for a file, `rewrites` need no run.
+    run. `check`, `asm` and `facts` need no run. If the kernel is a file, `rewrites` and `rewrite`
+    need no run either.
     """
     import os
 
