@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -50,8 +51,40 @@ REPEATED = {
             s = nl.add(t, nl.multiply(t, 3.0))
             b[:, w * 4 : w * 4 + 4] = nl.copy(s)
     """,
+    "first sums": """
+        block = nl.zeros((8, 100), nl.float32, buffer=nl.psum)
+        for w in nl.affine_range(100):
+            t = nl.multiply(a[:, w : w + 3], 2.0)
+            block[:, w : w + 1] += nisa.tensor_reduce(nl.add, t, axis=[1], keepdims=True)
+        b[:, 0:100] = nl.copy(block)
+    """,
 }
 COMPLETE = {
+    "a sum where something was written": """
+        block = nl.zeros((8, 100), nl.float32, buffer=nl.psum)
+        for n in nl.affine_range(1):
+            block[:, 60:61] = nl.copy(a[:, 0:1])
+        for w in nl.affine_range(100):
+            block[:, w : w + 1] += nl.exp(a[:, w : w + 1])
+        b[:, 0:100] = nl.copy(block)
+    """,
+    "two sums in one tile": """
+        block = nl.zeros((8, 200), nl.float32, buffer=nl.psum)
+        for w in nl.affine_range(100):
+            block[:, w : w + 1] += nl.exp(a[:, w : w + 1])
+            block[:, w + 60 : w + 61] += nl.exp(a[:, w : w + 1])
+        b[...] = nl.copy(block)
+    """,
+    "sums that overlap": """
+        block = nl.zeros((8, 200), nl.float32, buffer=nl.psum)
+        for w in nl.affine_range(100):
+            block[:, w : w + 2] += nl.exp(a[:, w : w + 2])
+        b[...] = nl.copy(block)
+    """,
+    "products in place": """
+        for w in nl.affine_range(100):
+            b[:, w : w + 1] *= nl.exp(a[:, w : w + 1])
+    """,
     "read and written": """
         for w in nl.sequential_range(100):
             b[:, w + 1 : w + 2] = nl.add(b[:, w : w + 1], 1.0)
@@ -244,6 +277,60 @@ def test_loops_that_may_differ_are_interpreted_completely(
     some, every = both(COMPLETE[name], 1, monkeypatch)
     assert not completed
     assert content(some) == content(every)
+
+
+def _statement(chance: random.Random, tiles: list[str]) -> str:
+    """An assignment to a region of a tile, or to one of the names `tiles`, which is added."""
+    def place(reach: int, width: int) -> str:
+        step = chance.choice([0, 1, 1, width, 2, -1])
+        first = chance.randrange(8) + (40 if step < 0 else 0)
+        text = f"{step} * w + {first}"
+        return f"[:, {text} : {text} + {width}]" if reach else f"[:, nl.ds({text}, {width})]"
+
+    width = chance.choice([1, 1, 2, 3])
+    sources = [f"{tile}{place(chance.randrange(2), width)}" for tile in ("a", "a", "b", "z")]
+    sources += [f"{tile}[:, 0:{width}]" for tile in tiles]
+    one, two = chance.choice(sources[:2] + sources[4:]), chance.choice(sources)
+    value = chance.choice([
+        f"nl.exp({one})", f"nl.add({one}, {two})", f"nl.multiply({one}, 2.0)", f"nl.copy({two})",
+        f"nisa.tensor_reduce(nl.add, {one}, axis=[1], keepdims=True)",
+    ])  # fmt: skip
+    sink = chance.choice([f"t{len(tiles)}", f"b{place(1, width)}", f"z{place(1, width)}"])
+    if sink.startswith("t"):
+        tiles.append(sink)
+        return f"{sink} = {value}"
+    return f"{sink} {chance.choice(['=', '+=', '+='])} {value}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_loops_of_all_forms_have_the_instructions_of_complete_ones(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    kind, outer = (chance.choice(["affine", "sequential", "static"]) for _ in range(2))
+    tiles: list[str] = []
+    lines = [
+        f"z = nl.zeros((8, 160), nl.float32, buffer=nl.{chance.choice(['sbuf', 'psum'])})",
+        *["for v in nl.affine_range(1): z[:, 20:30] = nl.copy(a[:, 0:10])"] * chance.randrange(2),
+        f"for n in nl.{outer}_range({chance.randint(1, 2)}):",
+        f"    for w in nl.{kind}_range({chance.choice([32, 40])}):",
+        *[f"        {_statement(chance, tiles)}" for _ in range(chance.randint(1, 3))],
+        "b[:, 0:160] = nl.copy(z)",
+    ]
+    body = "\n" + "\n".join(f"        {line}" for line in lines)
+
+    def found() -> object:
+        try:
+            return [content(trace) for trace in both(body, 1, monkeypatch)]
+        except KernelError as error:
+            return str(error)
+
+    some = found()
+    if isinstance(some, list):
+        assert some[0] == some[1]
+        return
+    monkeypatch.setattr("tilewright.targets.trainium.execution.FEWEST", 1 << 30)
+    assert found() == some
 
 
 @pytest.mark.parametrize(("name", "loops"), [("columns", 1), (list(NKI_2)[1], 0)])

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.machine import Machine
 from tilewright.targets.trainium.recording import Recorder
-from tilewright.targets.trainium.repeating import FEWEST, LEADING, Repetition, repetition_of
+from tilewright.targets.trainium.repeating import (
+    FEWEST,
+    LEADING,
+    Advance,
+    Repetition,
+    repetition_of,
+)
 from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
 from tilewright.targets.trainium.tiles.dtypes import DType
 from tilewright.targets.trainium.tiles.fitting import bounds_of, fit_mask
@@ -104,6 +110,8 @@ class Execution:
         """Whether iterations were not interpreted."""
         self.seen: dict[int, Buffer] | None = None
         """In a loop whose iterations may be repeated: its tiles with notes of who wrote them."""
+        self.first_written: set[int] = set()
+        """In such a loop: tiles of zeros in PSUM to which `+=` wrote regions for the first time."""
         self.homes: dict[tuple[int, np.dtype[Any]], NDArray[Any]] = {}
         """Memory for tensors of HBM by number of elements and type; each is used once."""
         self.line = 0
@@ -207,12 +215,15 @@ class Execution:
         repetition: Repetition | None = None
         tensors: list[int] = []
         outer_seen, self.seen = self.seen, {} if repeats else self.seen
-        before = self.steps
+        outer_first, self.first_written = self.first_written, set()
+        before, serial = self.steps, self._serial
         try:
             for number, value in enumerate(values):
                 if repeats and number == LEADING:
                     assert self.trace is not None
                     repetition = repetition_of(self.trace, loop, tensors)
+                    if repetition is not None and not self._stays_first(repetition, serial):
+                        repetition = None
                     if repetition is not None:
                         self._count_repeated(repetition, (self.steps - before) // LEADING)
                 if repetition is not None and number < len(values) - 1:
@@ -234,7 +245,7 @@ class Execution:
                 repetition.complete(self.trace, loop, tensors)
                 self._stamp_repeated(repetition)
         finally:
-            self.seen = outer_seen
+            self.seen, self.first_written = outer_seen, outer_first
             scope.alive = scope is outer_scope
             self.scope, self.loop = outer_scope, outer_loop
             loop.stop = len(instructions)
@@ -257,16 +268,34 @@ class Execution:
             len(self.trace.instructions) + repetition.instructions * (left + 1) - 1
         )
 
+    def _stays_first(self, repetition: Repetition, serial: int) -> bool:
+        """Whether `+=` is the first write to its region in all iterations, as in the first ones.
+
+        If one operand accesses the tile, and only these iterations (numbered from `serial`) have
+        written to what it accesses, no iteration can have written to the region of another one.
+        """
+        advances = [a for a in repetition.advances() if a.tensor.id in self.first_written]
+        if len({a.tensor.id for a in advances}) < len(advances):
+            return False
+        parts = [self._stamps_of(advance) for advance in advances]
+        return all(p is not None and bool(((p < 0) | (p > serial)).all()) for p in parts)
+
+    def _stamps_of(self, advance: Advance) -> NDArray[np.int32] | None:
+        """The stamps of what all iterations access together; None without stamps."""
+        buffer = (self.seen or {}).get(advance.tensor.id)
+        if buffer is None or buffer.stamps is None or buffer.scope is self.scope.home:
+            return None
+        size = 128 // len(buffer.stamps)
+        last = (advance.first_partition + advance.partitions - 1) // size
+        groups = slice(advance.first_partition // size, last + 1)
+        return buffer.stamps[groups, advance.low : advance.high]
+
     def _stamp_repeated(self, repetition: Repetition) -> None:
         """What `emit` notes and checks, for the iterations that were not interpreted."""
         for advance in repetition.advances():
-            buffer = (self.seen or {}).get(advance.tensor.id)
-            if buffer is None or buffer.stamps is None or buffer.scope is self.scope.home:
+            part = self._stamps_of(advance)
+            if part is None:
                 continue
-            size = 128 // len(buffer.stamps)
-            last = (advance.first_partition + advance.partitions - 1) // size
-            groups = slice(advance.first_partition // size, last + 1)
-            part = buffer.stamps[groups, advance.low : advance.high]
             if advance.written:
                 part[...] = self.scope.serial
             else:
@@ -495,13 +524,15 @@ class Execution:
             )
 
     def untouched(self, view: View) -> bool:
-        """Whether a region has not been written since its buffer was created (traced mode)."""
+        """Whether a region that is now written has not been written since its buffer was created
+        (traced mode)."""
         buffer = view.buffer
-        if not buffer.written:
-            return True
-        if buffer.stamps is None:
-            return False
-        return bool((_stamped(buffer.stamps, view) == -1).all())
+        first = not buffer.written or (
+            buffer.stamps is not None and bool((_stamped(buffer.stamps, view) == -1).all())
+        )
+        if first:
+            self.first_written.add(buffer.record.id)
+        return first
 
     def _check_carried(self, view: View) -> None:
         buffer = view.buffer

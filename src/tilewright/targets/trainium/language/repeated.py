@@ -81,6 +81,9 @@ class _Body:
         if isinstance(statement, ast.Expr):
             self._kind(statement.value)
             return
+        if isinstance(statement, ast.AugAssign):
+            self._add(statement)
+            return
         if not isinstance(statement, ast.Assign):
             raise _UnevenError
         kind = self._kind(statement.value)
@@ -92,6 +95,15 @@ class _Body:
                 self._require_tile(target.value)
             else:
                 raise _UnevenError
+
+    def _add(self, statement: ast.AugAssign) -> None:
+        """Note `tile[...] += value`."""
+        target = statement.target
+        if not (isinstance(statement.op, ast.Add) and isinstance(target, ast.Subscript)):
+            raise _UnevenError
+        self._kind(statement.value)
+        self._kind(target.slice)
+        self._require_tile(target.value)
 
     def _kind(self, node: ast.expr) -> _Kind:
         match node:
