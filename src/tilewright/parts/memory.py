@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import resource
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _MAPPED_ALONE = 32 << 20  # the maximum that glibc accepts
@@ -25,6 +31,29 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_ALONE)
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
+
+
+class KeptMemory:
+    """Memory for large arrays, which is used again as soon as its last array is gone.
+
+    It has pages of the usual size. NumPy requests pages of 2 MB, of which a virtual machine may
+    have none, so a first array took five times as long to fill.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[mmap.mmap] = []
+
+    def empty(self, shape: Sequence[int], dtype: Any) -> NDArray[Any]:
+        """An array with any content."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        found = next((memory for memory in self._free if len(memory) == size), None)
+        if found is None:
+            found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        else:
+            self._free.remove(found)
+        flat: NDArray[Any] = np.frombuffer(found, dtype)  # all views of it refer to this array
+        weakref.finalize(flat, self._free.append, found).atexit = False
+        return flat.reshape(shape)
 
 
 @contextmanager
