@@ -277,6 +277,64 @@ def test_statistics_of_even_and_odd_elements() -> None:
     np.testing.assert_allclose(found[:, 5], 4 * odd.var(1), rtol=1e-5)
 
 
+def test_a_mask_selects_the_rows_of_statistics() -> None:
+    body = """
+        p, f = nl.mgrid[0:4, 0:8]
+        s = nl.zeros((4, 6), nl.float32)
+        s[...] = nisa.bn_stats(nl.load(x)[p, f], mask=(p < 3) & (f < {columns}))
+        nl.store(out[:, 0:6], s)
+        t = nl.zeros((4, 2), nl.float32)
+        t[...] = nisa.bn_aggr(s, mask=p < 2)
+        nl.store(out[:, 6:8], t)
+    """
+    found = Kernel(body.format(columns=8), x=X, out=(4, 8)).run()
+    np.testing.assert_allclose(found[:3, 1], X[:3, ::2].mean(1), rtol=1e-5)
+    np.testing.assert_allclose(found[:2, 6], X[:2].mean(1), rtol=1e-5)
+    assert not found[3:, :6].any()
+    assert not found[2:, 6:].any()
+    refused(body.format(columns=7), "unsupported_expression_in_mask", x=X, out=(4, 8))
+
+
+def test_a_mask_excludes_elements_and_rows_from_the_largest_values() -> None:
+    values = numbers(4, 20)
+    body = """
+        p, f = nl.mgrid[0:4, 0:24]
+        t = nl.load(x)
+        top, where = nl.zeros((4, 8), nl.float32), nl.zeros((4, 8), nl.float32)
+        top[...] = nisa.max8(t[p, f], mask=(p < 3) & (f < 15))
+        where[...] = nisa.nc_find_index8(t[p, f], top, mask=(p < 3) & (f < 15))
+        low = nl.max(t[p, f], axis=1, mask=f < 15)
+        nl.store(out[:, 0:8], top)
+        nl.store(out[:, 8:16], where)
+        nl.store(out[:, 16:17], low)
+    """
+    found = Kernel(body, x=values, out=(4, 17)).run()
+    order = np.argsort(-values[:, :15], axis=1)[:, :8]
+    np.testing.assert_array_equal(found[:3, 8:16], order[:3])
+    np.testing.assert_array_equal(found[:3, :8], np.take_along_axis(values, order, 1)[:3])
+    assert not found[3, :16].any()
+    np.testing.assert_array_equal(found[:, 16], values[:, :15].max(1))
+
+
+def test_the_mask_of_a_product_keeps_the_indices_of_its_operands_within_bounds() -> None:
+    body = """
+        a = nl.load(x)
+        total = nl.zeros((8, 12), nl.float32, buffer=nl.psum)
+        p, k, f = nl.arange(4)[:, None], nl.arange(8)[:, None], nl.arange(12)[None, :]
+        total[k, f] += nisa.nc_matmul(a, a[p, f], mask=f < 8)
+        nl.store(out, total[0:8, 0:8])
+    """
+    found = Kernel(body, x=X, out=(8, 8)).run()
+    np.testing.assert_allclose(found, X.T @ X, rtol=1e-4, atol=1e-5)
+
+
+def test_an_activation_has_a_scale_and_a_bias() -> None:
+    body = "t = nl.load(x)\nnl.store(out, nl.exp(t, bias=t[:, 0:1], scale=-1.0))"
+    kernel = Kernel(body, x=X, out=(4, 8))
+    assert kernel.opcodes() == ["activation"]
+    np.testing.assert_allclose(kernel.run(), np.exp(X[:, :1] - X), rtol=1e-5)
+
+
 def test_statistics_are_put_together() -> None:
     body = """
         t = nl.load(x)

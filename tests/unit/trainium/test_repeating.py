@@ -281,6 +281,7 @@ def test_loops_that_may_differ_are_interpreted_completely(
 
 def _statement(chance: random.Random, tiles: list[str]) -> str:
     """An assignment to a region of a tile, or to one of the names `tiles`, which is added."""
+
     def place(reach: int, width: int) -> str:
         step = chance.choice([0, 1, 1, width, 2, -1])
         first = chance.randrange(8) + (40 if step < 0 else 0)

@@ -252,6 +252,73 @@ def test_an_older_kernel_is_given_its_outputs() -> None:
     np.testing.assert_allclose(found, e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-6)
 
 
+IMPORTS = """
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+try:
+    import torch_xla
+    from torch_xla import core
+    HAS_XLA = True
+except (KeyError, ModuleNotFoundError) as error:
+    HAS_XLA = False
+    text = str(error)
+
+def factor():
+    try:
+        from scipy import special
+        return special.gamma(3)
+    except ImportError:
+        return 2.0
+
+def root():
+    try:
+        import math
+        return math.sqrt(4.0)
+    except ImportError:
+        return 0.0
+    finally:
+        seen.append(1)
+
+seen = []
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    assert not HAS_XLA and "torch_xla" in text
+    nl.store(out, nl.multiply(nl.load(x), factor() * root() + len(seen)))
+    return out
+"""
+
+
+def test_an_import_that_kernels_cannot_use_is_caught_as_in_python() -> None:
+    x = numbers(128, 8)
+    (found,) = ran(IMPORTS, {"y": (128, 8)}, x=x)
+    np.testing.assert_allclose(found, 5 * x, rtol=1e-6)
+
+
+CORES = """
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = nl.ds(nl.program_id(0) * 32 + nl.program_id(1) * 16, 16)
+    nl.store(out[rows], nl.add(nl.load(x[rows]), 1.0))
+    return out
+
+def launch(x):
+    return kernel[nl.spmd_dim(nl.nc(2), 2), nl.nc(2)](x)
+"""
+
+
+def test_a_grid_may_name_cores() -> None:
+    x = numbers(128, 8)
+    (found,) = ran(CORES, {"y": (128, 8)}, x=x)
+    np.testing.assert_allclose(found, x + 1, rtol=1e-6)
+
+
 PLACED = '''
 import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl

@@ -46,7 +46,7 @@ from tilewright.targets.trainium.trace import Trace
 
 LATENCY = LatencyKind("modelled", "ns")
 
-INTERPRETER = "tilewright nki interpreter 7"
+INTERPRETER = "tilewright nki interpreter 8"
 """Increase this number whenever the interpreter's results may change; it is part of every cache
 key."""
 

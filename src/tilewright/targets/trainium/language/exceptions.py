@@ -13,7 +13,8 @@ from tilewright.targets.trainium.language.classes import Class, Record
 _BASES = {
     "Exception": "", "ArithmeticError": "Exception", "ZeroDivisionError": "ArithmeticError",
     "AssertionError": "Exception", "AttributeError": "Exception", "ImportError": "Exception",
-    "LookupError": "Exception", "IndexError": "LookupError", "KeyError": "LookupError",
+    "ModuleNotFoundError": "ImportError", "LookupError": "Exception",
+    "IndexError": "LookupError", "KeyError": "LookupError",
     "NameError": "Exception", "OSError": "Exception", "RuntimeError": "Exception",
     "NotImplementedError": "RuntimeError", "StopIteration": "Exception", "TypeError": "Exception",
     "ValueError": "Exception",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.language.arithmetic import truth
 from tilewright.targets.trainium.language.classes import Class, Record
 from tilewright.targets.trainium.language.contents import each_of
 from tilewright.targets.trainium.language.conversion import block, converts, expression, own_nodes
-from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised
+from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised, raised
 from tilewright.targets.trainium.language.formats import text_of
 from tilewright.targets.trainium.language.frames import (
     BREAK,
@@ -178,45 +179,41 @@ def _raise(node: ast.Raise) -> Statement:
 
 @converts(ast.Try)
 def _try(node: ast.Try) -> Statement:
-    """For imports, the handlers are used for modules that kernels do not have."""
-    body, otherwise, after = block(node.body), block(node.orelse), block(node.finalbody)
-    if not isinstance(node.body[0], (ast.Import, ast.ImportFrom)):
-        handler_of = handlers(node)
+    imports = [*takewhile(lambda part: isinstance(part, (ast.Import, ast.ImportFrom)), node.body)]
+    names = sorted(bound_names(imports)) if node.handlers else []
+    first, body = block(imports), block(node.body[len(imports) :])
+    otherwise, after, handler_of = block(node.orelse), block(node.finalbody), handlers(node)
 
-        def carry_on(frame: Frame) -> int:
-            place, handler = Position(frame.run), None
+    def carry_on(frame: Frame) -> int:
+        place, handler = Position(frame.run), None
+        try:
             try:
-                try:
-                    signal = body(frame)
-                except Raised as error:
-                    handler = handler_of(frame, error)
-                if handler is not None:
-                    place.restore()
-                    signal = handler(frame)
-                elif not signal:
-                    signal = otherwise(frame)
-            except Raised:
+                first(frame)
+                for name in names:
+                    _require_import(frame.names[name])
+                signal = body(frame)
+            except Raised as error:
+                handler = handler_of(frame, error)
+            if handler is not None:
                 place.restore()
-                if after(frame):
-                    return RETURN
-                raise
-            return after(frame) or signal
+                signal = handler(frame)
+            elif not signal:
+                signal = otherwise(frame)
+        except Raised:
+            place.restore()
+            if after(frame):
+                return RETURN
+            raise
+        return after(frame) or signal
 
-        return carry_on
-    handler = block(node.handlers[0].body) if node.handlers else None
-    names = bound_names(node.body)
+    return carry_on
 
-    def attempt(frame: Frame) -> int:
-        if body(frame):
-            raise not_supported("try in a kernel", node.lineno)
-        lacks = any(type(frame.names.get(name)) is Missing for name in names)
-        if lacks and handler is not None:
-            handler(frame)
-        else:
-            otherwise(frame)
-        return after(frame)
 
-    return attempt
+def _require_import(value: object) -> None:
+    """Raises the exception of an import that kernels cannot use."""
+    if isinstance(value, Missing):
+        error = value.error
+        raise raised("ModuleNotFoundError", error.code, error.message, error.line)
 
 
 def handlers(node: ast.Try) -> Callable[[Frame, Raised], Statement]:

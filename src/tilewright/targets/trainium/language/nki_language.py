@@ -72,6 +72,16 @@ def _unary(name: str) -> Callable[..., Any]:
     return compute
 
 
+def _activation(name: str) -> Callable[..., Any]:
+    def compute(
+        run: Execution, x: Any, *, bias: Any = None, scale: Any = 1.0, dtype: Any = None,
+        mask: Any = None,
+    ) -> View:  # fmt: skip
+        return activations.unary(run, name, x, bias=bias, scale=scale, dtype=dtype, mask=mask)
+
+    return compute
+
+
 def _binary(name: str) -> Callable[..., Any]:
     def compute(run: Execution, x: Any, y: Any, *, dtype: Any = None, mask: Any = None) -> Any:
         return binary(
@@ -121,11 +131,6 @@ def _dropout(run: Execution, x: Any, rate: Any, *, dtype: Any = None, mask: Any 
     return selection.dropout(run, x, rate, dtype=dtype, mask=mask)
 
 
-def _cos(run: Execution, x: Any, *, dtype: Any = None, mask: Any = None) -> View:
-    """cos x = sin (x + pi / 2)."""
-    return activations.unary(run, "cos", x, dtype=dtype, mask=mask)
-
-
 def _program_id(run: Execution, axis: Any) -> int:
     at = whole(axis, "nl.program_id")
     return 0 if run.grid is None else _of_axis(run.grid.at, at)
@@ -147,6 +152,15 @@ def _of_axis(values: tuple[int, ...], axis: int) -> int:
             f"the grid has no axis {axis}: its number of axes is {len(values)}",
         )
     return values[axis]
+
+
+def _cores(run: Execution, cores: Any) -> int:
+    """The programs of cores run one after another, as those of any axis of a grid."""
+    return whole(cores, "nl.nc")
+
+
+def _spmd_dim(run: Execution, *sizes: Any) -> int:
+    return math.prod(whole(size, "nl.spmd_dim") for size in sizes)
 
 
 def _nothing(run: Execution, *args: Any, mask: Any = None) -> None:
@@ -188,9 +202,9 @@ def language_module(version: int) -> Namespace:
 
     for kind in ("affine", "sequential", "static"):
         add(f"{kind}_range", _loop(kind))
-    for name in sorted(ACTIVATION_NAMES - {"copy", "abs", "rsqrt", "reciprocal"}):
-        add(name, _unary(name), name)
-    for name in ("copy", "abs", "rsqrt", "negative"):
+    for name in sorted(ACTIVATION_NAMES - {"copy", "reciprocal"}):
+        add(name, _activation(name), name)
+    for name in ("copy", "negative"):
         add(name, _unary(name), name)
     for name in _ARITHMETIC:
         add(name, _binary(name), name)
@@ -202,7 +216,6 @@ def language_module(version: int) -> Namespace:
     ):  # fmt: skip
         add(name, _reduction(operator), operator)
     add("reciprocal", _reciprocal, "reciprocal")
-    add("cos", _cos, "cos")
     for name, function in _PLAIN.items():
         add(name, function)
     for name in ("invert", "logical_not"):
@@ -222,7 +235,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "broadcast_to": _broadcast_to, "expand_dims": expand_dims, "reshape": reshape,
     "rand": creation.rand, "shared_constant": creation.shared_constant, "dropout": _dropout,
     "loop_reduce": selection.loop_reduce, "program_id": _program_id,
-    "num_programs": _num_programs,
+    "num_programs": _num_programs, "nc": _cores, "spmd_dim": _spmd_dim,
     "program_ndim": lambda run: 0 if run.grid is None else len(run.grid.sizes),
     "device_print": _nothing,
 }  # fmt: skip

@@ -175,13 +175,15 @@ def unary(
     name: str,
     x: object,
     *,
+    bias: object = None,
+    scale: object = 1.0,
     dtype: DType | None = None,
     mask: Mask | None = None,
 ) -> View:
-    """nl.exp and similar functions, as one instruction."""
+    """nl.exp and similar functions of x * scale + bias, as one instruction."""
     view = tile(run, x, "x")
     if name == "negative":
         return tensor_scalar(run, view, named("multiply"), -1, dtype=dtype, mask=mask)
     if name == "copy":
         return tensor_copy(run, view, dtype=dtype, mask=mask)
-    return activation(run, named(name), view, dtype=dtype, mask=mask)
+    return activation(run, named(name), view, bias=bias, scale=scale, dtype=dtype, mask=mask)

@@ -14,6 +14,7 @@ from tilewright.targets.trainium.destinations import (
 )
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
+from tilewright.targets.trainium.operations.reductions import by_rows
 from tilewright.targets.trainium.operations.selection import newer_chip
 from tilewright.targets.trainium.tiles.dtypes import BFLOAT16, UINT32, DType
 from tilewright.targets.trainium.tiles.index import Mask
@@ -31,10 +32,11 @@ def max8(
     """The eight largest values of each partition, the largest first."""
     view = _at_least_eight(run, tile(run, src, "src"))
     out = destination(run, dst, (view.partitions, 8), dtype or view.dtype, "dve")
-    record_result(run, out, run.emit("max8", "dve", (view,), (out,), mask=mask))
+    view, rows = by_rows(view, mask)
+    record_result(run, out, run.emit("max8", "dve", (view,), (out,), mask=rows))
     if run.valued:
-        values = numbers(run, view, mask).reshape(view.partitions, -1)
-        write(run, out, -np.sort(-values, axis=1)[:, :8])
+        values = numbers(run, view).reshape(view.partitions, -1)
+        write(run, out, -np.sort(-values, axis=1)[:, :8], rows)
     return out
 
 
@@ -54,11 +56,12 @@ def nc_find_index8(
     """The position in each partition at which each of the eight values first occurs."""
     view, wanted = _at_least_eight(run, tile(run, data, "data")), _eight(run, vals)
     out = destination(run, dst, (view.partitions, 8), dtype or UINT32, "dve")
-    record_result(run, out, run.emit("nc_find_index8", "dve", (view, wanted), (out,), mask=mask))
+    view, rows = by_rows(view, mask)
+    record_result(run, out, run.emit("nc_find_index8", "dve", (view, wanted), (out,), mask=rows))
     if run.valued:
-        values = numbers(run, view, mask).reshape(view.partitions, 1, -1)
+        values = numbers(run, view).reshape(view.partitions, 1, -1)
         equal = values == numbers(run, wanted).reshape(view.partitions, 8, 1)
-        write(run, out, equal.argmax(axis=2).astype(np.int64))
+        write(run, out, equal.argmax(axis=2).astype(np.int64), rows)
     return out
 
 

@@ -68,7 +68,7 @@ def nc_matmul(
     if run.valued:
         _check_onezero(run, left, "stationary", is_stationary_onezero)
         _check_onezero(run, right, "moving", is_moving_onezero)
-        found = product(run, left, right, is_transpose)
+        found = product(run, left, right, is_transpose, mask)
         if adds:
             kept: Values = numbers(run, out)
             if overwrites is not None:
@@ -131,10 +131,16 @@ def _check_product(
         )
 
 
-def product(run: Execution, left: View, right: View, is_transpose: bool = False) -> Values:
+def product(
+    run: Execution,
+    left: View,
+    right: View,
+    is_transpose: bool = False,
+    mask: Mask | None = None,
+) -> Values:
     """The float32 product. With `is_transpose`, float32 operands lose their last digits."""
-    one = numbers(run, left).reshape(left.partitions, -1)
-    other = numbers(run, right).reshape(right.partitions, -1)
+    one = numbers(run, left, _of_bounds(left, mask)).reshape(left.partitions, -1)
+    other = numbers(run, right, _of_bounds(right, mask)).reshape(right.partitions, -1)
     if is_transpose and left.dtype in MATMUL_FULL:
         # Measured on trn1: errors near 1e-3, where a full product has 1e-6, which corresponds to
         # tfloat32.
@@ -144,6 +150,11 @@ def product(run: Execution, left: View, right: View, is_transpose: bool = False)
     with np.errstate(all="ignore"):
         found: Values = one.T @ other
     return found
+
+
+def _of_bounds(view: View, mask: Mask | None) -> Mask | None:
+    """The mask of an operand: that of the result, if it keeps the indices within bounds."""
+    return None if view.gather is None or view.gather.inside is None else mask
 
 
 def _accumulates(
@@ -234,7 +245,7 @@ def nc_transpose(
     if dst is not None and dst.memory == "psum":
         _mark_seen(dst)
     if run.valued:
-        values = read(run, view).reshape(rows, columns)
+        values = read(run, view, _of_bounds(view, mask)).reshape(rows, columns)
         if chosen_engine == "pe" and view.dtype.is_float and run.machine.name == "trn1":
             values = _spread(values)
         turned = values.T

@@ -103,7 +103,7 @@ def tensor_reduce(
         made.active = 1.0
     record_result(run, out, made)
     if run.valued:
-        values = without_masked(run, numbers(run, view), mask, name)
+        values = without_masked(run, numbers(run, view, mask), mask, name)
         with np.errstate(all="ignore"):
             found = reduced(name, values, axes).reshape(shape)
         result_mask = _mask_of_result(mask, view.shape, axes, shape)
@@ -120,6 +120,15 @@ def _mask_of_result(
     found: NDArray[np.bool_] = np.any(fit_mask(mask.array, shape), axis=axes, keepdims=True)
     found = found.reshape(wanted)
     return Mask(len(wanted), bool(found.all()) or None, lambda: found)
+
+
+def by_rows(view: View, mask: Mask | None) -> tuple[View, Mask | None]:
+    """An operand under a mask, and the mask of a result that has the same partitions but other
+    columns: the partitions in which the mask selects any element."""
+    if mask is None or mask.always is not None:
+        return view, mask
+    free = tuple(range(1, len(view.shape)))
+    return view.masked(mask), _mask_of_result(mask, view.shape, free, (view.partitions, 1))
 
 
 def reduction(

@@ -20,6 +20,7 @@ from tilewright.targets.trainium.destinations import (
 from tilewright.targets.trainium.errors import KernelError, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.functions import alu, name_of
+from tilewright.targets.trainium.operations.reductions import by_rows
 from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType, Values
 from tilewright.targets.trainium.tiles.fitting import fit_mask
 from tilewright.targets.trainium.tiles.index import Index, Mask
@@ -188,12 +189,27 @@ def bn_stats(
             f"{run.function}: {view.shape} has {view.columns} elements in each partition, the "
             f"limit is {MOST_STATISTICS}",
         )
+    view, rows = _complete_rows(run, view, mask)
     out = destination(run, dst, (view.partitions, 6), dtype or FLOAT32, "dve")
-    record_result(run, out, run.emit("bn_stats", "dve", (view,), (out,), mask=mask))
+    record_result(run, out, run.emit("bn_stats", "dve", (view,), (out,), mask=rows))
     if run.valued:
-        values = numbers(run, view, mask).reshape(view.partitions, -1)
-        write(run, out, np.hstack([_moments(values[:, i::2]) for i in (0, 1)]))
+        values = numbers(run, view).reshape(view.partitions, -1)
+        write(run, out, np.hstack([_moments(values[:, i::2]) for i in (0, 1)]), rows)
     return out
+
+
+def _complete_rows(run: Execution, view: View, mask: Mask | None) -> tuple[View, Mask | None]:
+    """The operand and the rows that a mask selects; `KernelError` if it selects a part of a row."""
+    masked, rows = by_rows(view, mask)
+    if rows is not None and masked.mask is not None:
+        selected = fit_mask(masked.mask.array, view.shape).reshape(view.partitions, -1)
+        if not np.array_equal(selected, np.broadcast_to(rows.array, selected.shape)):
+            raise KernelError(
+                "unsupported_expression_in_mask",
+                f"{run.function}: the mask excludes elements of a row, but statistics are those of "
+                "complete rows: index a smaller region",
+            )
+    return masked, rows
 
 
 def _moments(values: Values) -> Values:
@@ -221,8 +237,9 @@ def bn_aggr(
             f"{run.function}: a partition has {view.columns} elements, but bn_stats writes groups "
             "of 3",
         )
+    view, rows = _complete_rows(run, view, mask)
     out = destination(run, dst, (view.partitions, 2), dtype or FLOAT32, "dve")
-    record_result(run, out, run.emit("bn_aggr", "dve", (view,), (out,), mask=mask))
+    record_result(run, out, run.emit("bn_aggr", "dve", (view,), (out,), mask=rows))
     if run.valued:
         triples = numbers(run, view).reshape(view.partitions, -1, 3)
         count, middle, spread = (triples[..., i] for i in range(3))
@@ -231,7 +248,7 @@ def bn_aggr(
             mean = (count * middle).sum(1, keepdims=True) / total
             squares = spread + count * (middle - mean) ** 2
             variance = squares.sum(1, keepdims=True) / total
-        write(run, out, np.hstack([mean, variance]).reshape(out.shape))
+        write(run, out, np.hstack([mean, variance]).reshape(out.shape), rows)
     return out
 
 
