@@ -14,6 +14,7 @@ An operation that is not supported raises `TypeError`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -445,6 +446,41 @@ def _deviation_of_product(left: TrackedArray, right: TrackedArray, exact: Array)
     return np.asarray(np.sqrt(square) + left.format.smallest)
 
 
+def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
+    """Sums of products of one or two arrays, as one matrix product for each shared axis that the
+    result keeps."""
+    inputs, arrow, kept = subscripts.replace(" ", "").partition("->")
+    axes = inputs.split(",")
+    if not arrow or len(operands) > 2 or any(len(set(a)) < len(a) or "." in a for a in axes):
+        raise TypeError(
+            "np.einsum is supported only for one or two arrays with `->`, without `...`"
+        )
+    arrays = list(operands)
+    for i, own in enumerate(axes):
+        rest = {*kept, *"".join(axes[:i] + axes[i + 1 :])}
+        if alone := tuple(n for n, axis in enumerate(own) if axis not in rest):
+            arrays[i] = np.sum(arrays[i], axis=alone)
+            axes[i] = "".join(axis for axis in own if axis in rest)
+    if len(arrays) == 1:
+        return np.transpose(arrays[0], [axes[0].index(axis) for axis in kept])
+    left, right = (dict(zip(a, x.shape, strict=True)) for a, x in zip(axes, arrays, strict=True))
+    shared = [a for a in left if a in right and a in kept]
+    summed = [a for a in left if a in right and a not in kept]
+    rows, columns = [a for a in left if a not in right], [a for a in right if a not in left]
+    first, second = (
+        np.transpose(x, [own.index(a) for a in order])
+        for x, own, order in zip(
+            arrays, axes, (shared + rows + summed, shared + summed + columns), strict=True
+        )
+    )
+    outer, terms = [left[a] for a in shared], prod(left[a] for a in summed)
+    found: TrackedArray = np.matmul(
+        first.reshape((*outer, -1, terms)), second.reshape((*outer, terms, -1))
+    )
+    order, sizes = shared + rows + columns, {**left, **right}
+    return found.reshape([sizes[a] for a in order]).transpose([order.index(a) for a in kept])
+
+
 _REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {
     np.sum: TrackedArray.sum,
     np.mean: TrackedArray.mean,
@@ -456,4 +492,5 @@ _REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {
     np.amin: TrackedArray.min,
     np.copy: TrackedArray.copy,
     np.dot: np.matmul,
+    np.einsum: _einsum,
 }

@@ -43,6 +43,11 @@ FORMULAS: dict[str, Callable[[Any, Any], Any]] = {
     "other functions": lambda x, y: np.tanh(x) + 1 / (1 + np.exp(-x)) + np.log(np.square(x)),
     "largest so far": lambda x, y: np.maximum.accumulate(x * x, axis=1),
     "smallest so far": lambda x, y: np.minimum.accumulate(x @ y, axis=0),
+    "einsum of each axis": lambda x, y: np.einsum(
+        "bij,bjk->kib", x.reshape(2, 3, 40), np.stack([y, y + 1])
+    ),
+    "einsum of a number": lambda x, y: np.einsum("ij , i k -> ", x, x).reshape(1),
+    "einsum of one array": lambda x, y: np.einsum("ij->j", x) + np.einsum("ij->ji", y)[0],
     "split": lambda x, y: np.split(x, 2)[1] - np.split(x, 2)[0],
 }
 
@@ -116,6 +121,9 @@ def test_one_pass_variances_are_those_of_their_way_alone() -> None:
         np.asarray,
         lambda x: x.astype(np.int8),
         lambda x: np.cumsum(x),
+        lambda x: np.einsum("ij,ik,il->", x, x, x),
+        lambda x: np.einsum("ij,kj", x, x),
+        lambda x: np.einsum("ii->i", x[:, :6]),
         lambda x: np.add.accumulate(x),
         lambda x: np.linalg.inv(x @ x.T),
         lambda x: np.add.at(np.zeros(40), 0, x[0]),
