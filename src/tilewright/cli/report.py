@@ -37,7 +37,7 @@ def report(
     The report shows how the best latency decreased during the run and which steps led to the best
     kernel. The report also shows every candidate with its plan and its changes, where the time
     goes, what the calls to models cost, and how to reproduce the result. The file can be read
-    without a network. The run need not be finished.
+    without a network connection. The run need not be finished.
     """
     from tilewright.cli.searching import command_line
     from tilewright.core.records import History

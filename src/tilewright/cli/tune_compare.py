@@ -103,7 +103,7 @@ def tune_compare(
     """Compare search methods for tile sizes.
 
     Each search method is called an arm, and all arms measure the same number of candidates. The
-    arms take turns, and their best kernels are then measured again in alternation. Every
+    arms take turns, and their best kernels are then measured again alternately. Every
     measurement is stored in the output folder. If the command is interrupted, repeat it to
     continue. You may add arms, workloads or seeds when you repeat the command.
     """
