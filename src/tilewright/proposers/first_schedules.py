@@ -85,12 +85,12 @@ class FirstSchedules:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan | None]:
-        """While first schedules are tried, the most promising ones for the best kernel, and none
-        for other kernels. If all were tried, and later, the plans of the other proposer for the
-        first kernels of the beam.
+        """While first schedules are tried, the most promising ones for the first kernel of the beam,
+        whichever it is, and none for other kernels. If all were tried, and later, the plans of the
+        other proposer for the first kernels of the beam.
         """
         if _begins(brief, history):
-            if history.best is not None and history.best.candidate.id != parent.candidate.id:
+            if brief.rank:
                 return
             chosen = yield from self._chosen(brief, history, count, seed)
             if chosen:

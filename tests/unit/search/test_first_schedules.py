@@ -170,11 +170,18 @@ def test_the_schedules_are_planned_from_the_whole_menu_and_again_in_a_new_proces
     assert not {c.source for c in first} & {c.source for c in expected}
 
 
-def test_only_the_best_kernel_has_plans_while_schedules_are_tried() -> None:
+def test_only_the_first_kernel_of_the_beam_has_plans_while_schedules_are_tried() -> None:
     run = Run()
     run.step(61.0, 66.0)
-    assert run.made(run.history[0]) == run.made(run.history[2]) == []
+    assert run.made(run.history[0], rank=1) == run.made(run.history[2], rank=2) == []
     assert len(run.made(run.history[1])) == 2
+
+
+def test_schedules_are_tried_if_the_strategy_selects_only_the_starting_kernel() -> None:
+    """`best-of-n` does so even if another kernel is the best."""
+    run = Run()
+    run.step(61.0, 66.0)
+    assert run.made(run.history[0]) == run.made(run.history[1])
 
 
 def test_a_result_corrects_the_estimates_of_similar_schedules() -> None:
