@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.analysis.ranges import env_of, mean, mean_tri
 from tilewright.proposers.rewriter.analysis.words import core_time
 from tilewright.proposers.rewriter.c_types import SIZES
 from tilewright.proposers.rewriter.estimate.contention import clashing, disturbing_loads
+from tilewright.proposers.rewriter.estimate.prefetches import prefetched_in
 from tilewright.proposers.rewriter.estimate.timeline import Choice, Event, Node, Repeat, Timeline
 from tilewright.proposers.rewriter.expr import Expr, bounds
 from tilewright.proposers.rewriter.ir import (
@@ -30,7 +31,6 @@ from tilewright.proposers.rewriter.ir import (
     Local,
     Loop,
     Words,
-    children,
     commands,
     walk_paths,
 )
@@ -117,7 +117,8 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
             elif unit == "store":
                 busy[stmt] = rows[stmt] * STORE_ROW + MOVE_OVERHEAD
             elif machine.attribute(stmt.name, "uses"):
-                least = max(rows[stmt], latching.get(stmt, 0.0))
+                latched = float(machine.attribute(stmt.name, "max_rows") or 0)
+                least = rows[stmt] + latching[stmt] * max(0.0, latched - rows[stmt])
                 busy[stmt] = least * (1 + clash.get(stmt, 0.0))
                 array += times * busy[stmt]
                 unfilled += times * (least - rows[stmt])
@@ -135,12 +136,16 @@ def _estimate(body: Body, words: Words | None, machine: Machine) -> Cost:
 @dataclass(frozen=True, slots=True)
 class _Touched:
     """Buffers that a command reads and writes, by number, and those of them that have a single
-    slot."""
+    slot.
+
+    `prefetched_in` is the outermost loop whose products do not read what this load loads.
+    """
 
     unit: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     alone: frozenset[int]
+    prefetched_in: Loop | None
 
 
 def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping[Command, _Touched]:
@@ -152,6 +157,7 @@ def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping
         for access in buffer.accesses:
             found.setdefault(access.command, (set(), set()))[access.writes].add(number)
     result: dict[Command, _Touched] = {}
+    prefetched = prefetched_in(buffers)
     latched: tuple[set[int], set[int]] = (set(), set())
     for command in commands(body):
         reads, writes = found.get(command, (set(), set()))
@@ -164,6 +170,7 @@ def _touched(body: Body, buffers: Sequence[Buffer], machine: Machine) -> Mapping
             tuple(sorted(reads)),
             tuple(sorted(writes)),
             single & (reads | writes),
+            prefetched.get(command),
         )
     return result
 
@@ -216,7 +223,7 @@ def _event(
         core,
         what.reads,
         what.writes,
-        bool(_tested(above, "<")),
+        bool(_tested(above, "<")) or what.prefetched_in is not None,
         bool(_tested(above, ">")),
         what.alone,
     )
@@ -282,22 +289,49 @@ def _beats(load: Command, machine: Machine) -> float:
     return sizes[local.space] / min(sizes.values())
 
 
-def _latching(body: Body, machine: Machine) -> Mapping[Command, float]:
-    """Number of rows that are latched for the next product at the same time, per product.
+def _latching(
+    body: Body, machine: Machine, above: Body = (), after: float = 1.0
+) -> Mapping[Command, float]:
+    """For each product, the share of its runs after which the next product latches another operand.
 
-    None if that product keeps the operand. Then a short product takes only the time of its own
-    rows.
+    Rows of this operand are latched while the product runs. If the next product keeps the operand
+    instead, a short product takes only the time of its own rows. `after` is the share for the
+    product that follows the body.
     """
     result: dict[Command, float] = {}
-    following: Command | None = None
     for stmt in reversed(body):
-        result |= _latching(children(stmt), machine)
-        products = [c for c in commands((stmt,)) if machine.attribute(c.name, "uses")]
-        kept = following is not None and machine.attribute(following.name, "keeps")
-        if isinstance(stmt, Command) and products and not kept:
-            result[stmt] = float(machine.attribute(stmt.name, "max_rows") or 0)
-        following = products[0] if products else following
+        inside, first = (*above, stmt), _latches_first((stmt,), machine, above)
+        if isinstance(stmt, Command):
+            if first is not None:
+                result[stmt] = after
+        elif isinstance(stmt, Loop):
+            ends = 1 / max(1.0, _iterations(stmt, above))
+            again = after if first is None else ends * after + (1 - ends) * first
+            result |= _latching(stmt.body, machine, inside, again)
+        elif isinstance(stmt, Guard):
+            for branch in (stmt.body, stmt.orelse):
+                result |= _latching(branch, machine, inside, after)
+        after = after if first is None else first
     return result
+
+
+def _latches_first(body: Body, machine: Machine, above: Body) -> float | None:
+    """The share of runs of a body whose first product latches another operand; None if it has no
+    product."""
+    for stmt in body:
+        first: float | None = None
+        if isinstance(stmt, Command):
+            if machine.attribute(stmt.name, "uses"):
+                first = 0.0 if machine.attribute(stmt.name, "keeps") else 1.0
+        elif isinstance(stmt, Guard):
+            inside, share = (*above, stmt), _share(stmt, above)
+            yes, no = (_latches_first(b, machine, inside) for b in (stmt.body, stmt.orelse))
+            first = no if yes is None else yes if no is None else share * yes + (1 - share) * no
+        elif isinstance(stmt, Loop):
+            first = _latches_first(stmt.body, machine, (*above, stmt))
+        if first is not None:
+            return first
+    return None
 
 
 def _nodes(
@@ -328,6 +362,9 @@ def _nodes(
                 {c for c, p in paths if isinstance(c, Command) and stmt.var in _tested(p, op)}
                 for op in "<>"
             )
+            prefetched = [
+                c for c, _ in paths if isinstance(c, Command) and touched[c].prefetched_in is stmt
+            ]
             result.append(
                 Repeat(
                     stmt.var,
@@ -336,6 +373,9 @@ def _nodes(
                     nodes,
                     tuple(sorted({b for c in ahead for b in touched[c].writes})),
                     tuple(sorted({b for c in delayed for b in touched[c].reads})),
+                    tuple(
+                        sorted({b for c in prefetched for b in touched[c].writes}),
+                    ),
                 )
             )
         elif isinstance(stmt, Guard):

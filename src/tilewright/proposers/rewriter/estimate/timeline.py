@@ -27,8 +27,8 @@ class Event:
     """One command: its unit, the busy times of the unit and of the core, and the accessed buffers.
 
     `reads` and `writes` are buffers by number, and `alone` are those of them with a single slot.
-    `ahead` says that a load is for the next iteration, and `delayed` that a store is for the
-    previous one.
+    `ahead` says that the products of this iteration do not need a load, and `delayed` that a store
+    is for the previous iteration.
     """
 
     unit: str
@@ -47,7 +47,7 @@ class Repeat:
     turn.
 
     `ahead` are buffers that are loaded one iteration ahead, and `delayed` those that are stored one
-    iteration later.
+    iteration later. `prefetched` are buffers that are loaded for what follows the loop.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Repeat:
     body: tuple[Node, ...]
     ahead: tuple[int, ...] = ()
     delayed: tuple[int, ...] = ()
+    prefetched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,8 @@ class Timeline:
             if later and loop.times > 2:
                 self._advance(before, loop.times - 2)
         self.first.pop(loop.name, None)
+        for buffer in loop.prefetched:
+            self.ready[buffer] = self.coming[buffer]
 
     def _times(self) -> list[float]:
         buffers = (self.ready, self.coming, self.used, self.left, self.stored)
