@@ -85,8 +85,8 @@ class FirstSchedules:
     def each_plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> Iterator[Plan | None]:
-        """While first schedules are tried, the most promising ones for the first kernel of the beam,
-        whichever it is, and none for other kernels. If all were tried, and later, the plans of the
+        """While first schedules are tried, the most promising ones for the first kernel that the
+        strategy selects, and none for other kernels. If all were tried, and later, the plans of the
         other proposer for the first kernels of the beam.
         """
         if _begins(brief, history):
