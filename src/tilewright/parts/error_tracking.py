@@ -462,7 +462,9 @@ def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
             arrays[i] = np.sum(arrays[i], axis=alone)
             axes[i] = "".join(axis for axis in own if axis in rest)
     if len(arrays) == 1:
-        return np.transpose(arrays[0], [axes[0].index(axis) for axis in kept])
+        (only,) = arrays
+        moved: TrackedArray = only.transpose([axes[0].index(axis) for axis in kept])
+        return moved
     left, right = (dict(zip(a, x.shape, strict=True)) for a, x in zip(axes, arrays, strict=True))
     shared = [a for a in left if a in right and a in kept]
     summed = [a for a in left if a in right and a not in kept]
