@@ -630,17 +630,17 @@ def test_reading_and_printing_keep_the_results_of_kernels_of_many_styles(tmp_pat
     read = {file.stem: parse(file.read_text()) for file in FIXTURES}
     sources = {f"before_{f.stem}": f.read_text() for f in FIXTURES}
     library = built({**sources, **{f"after_{n}": emit(k) for n, k in read.items()}}, tmp_path)
+    # Through a pointer, no kernel uses more elements than 1 << 20.
+    largest = max(1 << 20, *(math.prod(p.sizes) for k in read.values() for p in k.parameters))
     rng = np.random.default_rng(0)
+    whole, real = rng.integers(0, 100, largest + 16), rng.standard_normal(largest + 16)
     for name, kernel in read.items():
-        # Through a pointer, no kernel uses more elements than 1 << 20.
-        arrays = [
-            rng.integers(0, 100, max(1 << 20, math.prod(p.sizes))).astype(p.type.removesuffix("_t"))
-            if "int" in p.type
-            else rng.standard_normal(max(1 << 20, math.prod(p.sizes))).astype(
-                np.float64 if p.type == "double" else np.float32
-            )
-            for p in kernel.parameters
-        ]
+        arrays = []
+        for number, parameter in enumerate(kernel.parameters):
+            values = whole if "int" in parameter.type else real
+            kind = {"double": "float64", "float": "float32"}.get(parameter.type, parameter.type)
+            size = max(1 << 20, math.prod(parameter.sizes))
+            arrays.append(values[number : number + size].astype(kind.removesuffix("_t")))
         assert results(library, f"before_{name}", arrays) == results(
             library, f"after_{name}", arrays
         ), name
