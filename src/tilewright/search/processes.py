@@ -48,7 +48,8 @@ class Asked:
 
 @contextmanager
 def kept_processes() -> Iterator[None]:
-    """In this block, each search takes the processes of the previous search.
+    """In this block, each search takes the processes of an earlier search that have imported the
+    same modules.
 
     Searches of one workload ask many equal questions about kernels, and the processes have stored
     the answers.
@@ -148,9 +149,9 @@ class Processes:
     def _opened(self) -> _Process:
         """A kept process, or else a new one, that proposes for this search."""
         kept = _kept.get() or []
-        while kept:
-            process = kept.pop(0)
-            if process.preparation == self._preparation and process.has_stopped(_STOP_S):
+        for process in [p for p in kept if p.preparation == self._preparation]:
+            kept.remove(process)
+            if process.has_stopped(_STOP_S):
                 process.open(self._opening)
                 return process
             process.kill()

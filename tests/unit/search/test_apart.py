@@ -355,8 +355,9 @@ def test_a_kept_process_that_cannot_be_used_is_replaced(monkeypatch: pytest.Monk
         assert idle.has_stopped(120.0)
         with Processes(task_of(ToyProposer())) as way:  # whose modules are others
             assert way._processes[0] is not idle
+        with Processes(task_of(Knowing())) as way:
+            assert way._processes[0] is idle
         assert stuck.has_ended()
-        assert idle.has_ended()
 
 
 def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
