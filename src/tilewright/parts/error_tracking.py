@@ -39,6 +39,8 @@ _STRUCTURAL: frozenset[Callable[..., Any]] = frozenset({
     np.roll, np.flip, np.where, np.ravel, np.diagonal, np.atleast_1d, np.atleast_2d, np.split,
     np.tril, np.triu, sliding_window_view,
 })  # fmt: skip
+_MOST_RUNNING = 1 << 26
+"""Maximum number of terms of all running sums of an array."""
 
 
 class TrackedArray(NDArrayOperatorsMixin):
@@ -483,6 +485,31 @@ def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
     return found.reshape([sizes[a] for a in order]).transpose([order.index(a) for a in kept])
 
 
+def _running_sums(values: TrackedArray, axis: int | None = None, **_: object) -> TrackedArray:
+    """Each sum may be added in any order, so it is computed as a product with ones and zeros."""
+    if axis is None:
+        values, axis = values.ravel(), 0
+    length = values.shape[axis]
+    if values.size * length > _MOST_RUNNING:
+        raise TypeError("np.cumsum of so many elements is not supported")
+    ones = np.triu(np.ones((length, length)))
+    found: TrackedArray = np.matmul(values.swapaxes(axis, -1), ones)
+    return found.swapaxes(axis, -1)
+
+
+def _sorted(values: TrackedArray, axis: int = -1, **_: object) -> TrackedArray:
+    """Sorted elements, each with the deviation of the element at its place."""
+    at = np.argsort(values.exact, axis)
+    known = values._deviation
+    return TrackedArray(
+        np.take_along_axis(values.exact, at, axis),
+        None if known is None else np.take_along_axis(known, at, axis),
+        [np.sort(result, axis) for result in values.results],
+        values.ways,
+        values.format,
+    )
+
+
 _REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {
     np.sum: TrackedArray.sum,
     np.mean: TrackedArray.mean,
@@ -495,4 +522,6 @@ _REDUCTIONS: Mapping[Callable[..., Any], Callable[..., TrackedArray]] = {
     np.copy: TrackedArray.copy,
     np.dot: np.matmul,
     np.einsum: _einsum,
+    np.cumsum: _running_sums,
+    np.sort: _sorted,
 }

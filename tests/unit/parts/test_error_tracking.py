@@ -48,6 +48,8 @@ FORMULAS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "einsum of a number": lambda x, y: np.einsum("ij , i k -> ", x, x).reshape(1),
     "einsum of one array": lambda x, y: np.einsum("ij->j", x) + np.einsum("ij->ji", y)[0],
+    "running sums": lambda x, y: np.cumsum(x, axis=0) + np.cumsum(x).reshape(6, 40),
+    "sorted": lambda x, y: np.sort(x * x + x) + np.sort(x, axis=0),
     "split": lambda x, y: np.split(x, 2)[1] - np.split(x, 2)[0],
 }
 
@@ -120,7 +122,7 @@ def test_one_pass_variances_are_those_of_their_way_alone() -> None:
     [
         np.asarray,
         lambda x: x.astype(np.int8),
-        lambda x: np.cumsum(x),
+        lambda x: np.cumsum(np.repeat(x, 100, axis=1)),
         lambda x: np.einsum("ij,ik,il->", x, x, x),
         lambda x: np.einsum("ij,kj", x, x),
         lambda x: np.einsum("ii->i", x[:, :6]),
