@@ -162,7 +162,7 @@ def _compare(
         reasons.append(f"the bundle says that it is about {evidence.workload.name}, but {what}")
     if evidence.sources[0] != opened.task.start:
         reasons.append(
-            "the starting kernel is not that of the task, so that the speedup says nothing about "
+            "the starting kernel is not that of the task, so the speedup says nothing about "
             "the task"
         )
     latencies: list[float] = []

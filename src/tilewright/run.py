@@ -221,8 +221,8 @@ def resume(
         run = storage.run(run_id)
         if run.status == "finished":
             raise InputError(
-                f"run {run.id} is finished ({run.stop_reason}), so that there is nothing to "
-                "resume. Start a new search with other settings."
+                f"run {run.id} is finished ({run.stop_reason}), so there is nothing to resume. "
+                "Start a new search with other settings."
             )
         settings = Settings.from_recorded(run.settings)
         opened = open_task(run.task, settings.recorded())
@@ -306,8 +306,9 @@ def _require_versions(run: RunRecord, versions: Mapping[str, str]) -> None:
         was, now = run.versions.get(name, "none"), versions.get(name, "none")
         if was != now:
             raise ConfigurationError(
-                f"run {run.id} was made with {name} {was}, but this machine has {now}: its results "
-                "would not be comparable, so start a new run with the same `optimize` command."
+                f"run {run.id} was made with {name} {was}, but this machine has {now}. The results "
+                "of the two versions are not comparable, so start a new run with the same "
+                "`optimize` command."
             )
 
 

@@ -86,7 +86,7 @@ AT_THE_START = {
     "echo []; cat": "answered",
     "head -c 100000 /dev/zero | tr '\\0' '['; echo; cat": "answered",
     'echo \'{"ready": "k"}\'; cat': "named no versions",
-    'echo \'{"ready": "k", "versions": {"scripted": "another"}}\'; cat': "not be comparable",
+    'echo \'{"ready": "k", "versions": {"scripted": "another"}}\'; cat': "not comparable",
     'echo \'{"ready": "k", "versions": {"tilewright": "0.0"}}\'; cat': "has tilewright 0.0, and",
 }
 

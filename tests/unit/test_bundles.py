@@ -124,8 +124,7 @@ def test_a_speedup_is_over_the_starting_kernel_of_the_task(machine: Machine) -> 
     slowed["start"] = WINNER
     (reason,) = machine.verify(slowed, 200, 100).reasons[:1]
     assert reason == (
-        "the starting kernel is not that of the task, so that the speedup says nothing about the "
-        "task"
+        "the starting kernel is not that of the task, so the speedup says nothing about the task"
     )
 
 

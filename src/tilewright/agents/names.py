@@ -92,8 +92,8 @@ def _value(name: str, key: str, value: str) -> object:
     if key == "key_env":
         if not is_secret_name(value):
             raise ConfigurationError(
-                f"key_env={value} of agent {name!r} does not look like a secret: other variables "
-                "are passed on without being named, so leave it out."
+                f"key_env={value} of agent {name!r} does not look like the name of a secret. An "
+                "agent gets all other variables without key_env, so leave it out."
             )
         return value
     if not (value.isascii() and value.isdigit() and 0 < int(value[:12]) < 10**9):

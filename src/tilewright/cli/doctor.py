@@ -120,7 +120,7 @@ def _sandbox() -> Finding:
     weak = name.startswith("rlimits")
     text = name
     if weak:
-        text += ": only resource limits contain kernels; install bubblewrap, or allow Landlock"
+        text += ": only resource limits restrict kernels; install bubblewrap, or allow Landlock"
     text += "; memory and processes are limited by " + (
         "control groups"
         if parent_group()

@@ -234,7 +234,7 @@ def _print_external(console: Console, external: ExternalResult | Failed, latency
     if external.latency:
         difference = latency / external.latency - 1
         text += f", {number(external.latency)} {external.unit}; "
-        text += f"the built-in simulator differs from it by {difference:+.2%}"
+        text += f"the latency of the built-in simulator differs by {difference:+.2%}"
     if external.versions:
         text += "\n" + ", ".join(f"{n} {v}" for n, v in external.versions.items())
     console.print(Text(text, style="bold green"))

@@ -120,7 +120,7 @@ def _reuse(event: SchedulesReused) -> str:
     found = ", ".join(f"{note.schedule.workload} (run {note.run})" for note in event.notes)
     chosen = any(note.chosen for note in event.notes)
     return f"the run first tries the steps that were found for {found}" + (
-        "; --no-reuse leaves this out" if chosen else ""
+        "; with --no-reuse, it does not" if chosen else ""
     )
 
 

@@ -110,9 +110,9 @@ def _require_open(file: Path, chosen: Mapping[str, Any]) -> None:
             for proposer in value if isinstance(value, list) else [value]:
                 if not (isinstance(proposer, str) and is_plain_proposer(proposer)):
                     raise ConfigurationError(
-                        f"{file} sets the proposer {plain_text(str(proposer)[:60])!r}, but a "
-                        "program, a folder or an address is named on the command line alone, "
-                        "because the file may be somebody else's. Remove it there and give "
+                        f"{file} sets the proposer {plain_text(str(proposer)[:60])!r}, but only "
+                        "the command line may name a program, a folder or an address, because the "
+                        "file may be somebody else's. Remove the proposer from the file and give "
                         "--proposer on the command line."
                     )
 

@@ -92,7 +92,7 @@ def unconfirmed_result(summary: Summary) -> str:
     """Says why the result of a run whose time ended is not confirmed, and how to confirm it."""
     return as_started(
         f"warning: this result is not confirmed, because {summary.stop_reason}. `tilewright runs "
-        f"resume {summary.run_id}` completes this step without a time limit."
+        f"resume {summary.run_id}` confirms it without a time limit."
     )
 
 

@@ -29,7 +29,7 @@ def worker(project: UnusedProject = Path(), no_color: NoColor = False) -> None:
     if sys.stdin.isatty():
         raise InputError(
             "standard input is a terminal, so no requests would arrive. Run `optimize TASK --host "
-            "HOST` on the machine of the search: it starts this command on HOST by ssh."
+            "HOST` on the machine of the search. `optimize` starts the worker on HOST by ssh."
         )
 
     relay(sys.stdin.buffer, sys.stdout.buffer)

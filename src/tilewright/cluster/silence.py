@@ -135,15 +135,15 @@ class Silence:
         answers = f"no worker of {self._hosts.shown} has answered for"
         if self._silent_s >= ends_after_s:
             raise ClusterError(
-                f"{answers} {_minutes(self._silent_s)}, which is longer than their evaluations "
-                f"may take. The workers on {where} have kernels and do not answer: stop them, "
-                f"start new ones, and {AGAIN}."
+                f"{answers} {_minutes(self._silent_s)}, which is longer than an evaluation may "
+                f"take. The workers on {where} have kernels to evaluate and do not answer. Stop "
+                f"these workers, start new ones, and {AGAIN}."
             )
         if self._silent_s >= NOTE_S and not self._is_told:
             self._is_told = True
             self._on_note(
-                f"{answers} {_minutes(self._silent_s)}; the workers on {where} have kernels. If "
-                f"none answers for {_minutes(ends_after_s)}, the run ends and can be "
+                f"{answers} {_minutes(self._silent_s)}; those on {where} have kernels to evaluate. "
+                f"If none answers for {_minutes(ends_after_s)}, the run ends and can be "
                 "continued"
             )
 

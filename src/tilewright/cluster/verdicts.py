@@ -104,7 +104,7 @@ class Verdicts:
         hosts = sorted(set(job.unheard_on))
         where = f" from {', '.join(hosts)}" if hosts else ""
         raise ClusterError(
-            f"the scheduler at {self._hosts.shown} lost the answers{where} to a kernel "
+            f"the scheduler at {self._hosts.shown} lost the results of the same kernel{where} "
             f"{job.unheard} times. Find out whether it can connect to its workers; then "
             f"{AGAIN}."
         )

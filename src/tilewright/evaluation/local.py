@@ -296,7 +296,7 @@ class LocalExecutor:
             return
         if worker in self._opening:
             raise _ended_at_start(worker, log)
-        how = f"gave a reply that is refused ({problem})" if problem else worker.exit_text
+        how = f"sent an invalid reply ({problem})" if problem else worker.exit_text
         text = f"the evaluating process {how}. {log}".strip()
         self._finish(job, Failed(job.stage, "crash", text), batch)
 

@@ -114,7 +114,7 @@ class RemoteWorker:
         parts, deadline = bytearray(), math.inf
         while len(parts) < MOST_BYTES:
             if parts and not is_readable(self.fileno(), deadline):
-                raise self._gone("answered half a line")
+                raise self._gone("sent only a part of a line")
             byte = os.read(self.fileno(), 1)
             if not byte:
                 raise self._gone("ended")
@@ -123,7 +123,7 @@ class RemoteWorker:
             if not parts:
                 deadline = time.monotonic() + WHOLE_S
             parts += byte
-        raise self._gone("answered without end")
+        raise self._gone("sent a line that does not end")
 
     def _gone(self, how: str) -> Exception:
         self._said = f"on {self._host} {how}"
@@ -143,7 +143,8 @@ class RemoteWorker:
             if name in there and there[name] != here:
                 raise HostError(
                     f"the worker on {self._host} has {name} {there[name]}, and this machine "
-                    f"{here}: results would not be comparable, so install the same on both."
+                    f"{here}. Results of different versions are not comparable, so install the "
+                    "same version on both."
                 )
 
     def _close_log(self) -> str:

@@ -215,8 +215,8 @@ def _input_seed(table: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         return {}
     if budget.wall_s is not None:
         raise ConfigurationError(
-            "with input_seed, arms use cached outcomes of one another, which a budget that limits "
-            "time does not allow. Leave input_seed out."
+            "with input_seed, an arm reuses the outcomes of other arms, so a limit of time would "
+            "allow some arms more work than others. Leave input_seed out, or limit evaluations."
         )
     return {"input_seed": seed}
 

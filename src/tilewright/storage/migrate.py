@@ -44,7 +44,7 @@ def _require_plain_tables(connection: Connection) -> None:
     if first is not None:
         raise StorageError(
             f"{connection.engine.url.database} has a {first[0]} ({str(first[1])[:40]!r}), which "
-            "tilewright never makes: do not use it, or restore it from a copy of your own."
+            "tilewright never creates. Do not use this database, or restore it from your own copy."
         )
 
 

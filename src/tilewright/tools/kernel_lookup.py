@@ -27,7 +27,9 @@ def known_trial(bench: Bench, given: Mapping[str, Any]) -> Trial:
     trial = _named(bench, named)
     if trial is None:
         which = f"kernel {plain_text(named)!r}" if _NAME.fullmatch(named) else "this kernel"
-        raise InputError(f"{which} was not evaluated. Evaluate it, or give the id of one that was.")
+        raise InputError(
+            f"{which} was not evaluated. Evaluate it, or give the id of an evaluated kernel."
+        )
     return trial
 
 

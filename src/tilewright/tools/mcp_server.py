@@ -145,8 +145,8 @@ async def _known_version(context: Any, call_next: Callable[[Any], Awaitable[Any]
         if given not in versions and not is_later:
             raise _sdk("mcp.shared.exceptions").MCPError(
                 _sdk("mcp.types").INVALID_PARAMS,
-                f"this server does not speak version {plain_text(given[:40])!r} of the Model "
-                f"Context Protocol, but {', '.join(versions)}: update the client.",
+                f"this server supports the versions {', '.join(versions)} of the Model Context "
+                f"Protocol, but not {plain_text(given[:40])!r}: update the client.",
                 {"supported": list(versions)},
             )
     return await call_next(context)

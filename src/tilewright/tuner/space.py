@@ -124,9 +124,9 @@ class TileSpace:
             found += len(batches[-1])
         if found == 0 and not exclude and count > 0:
             raise WorkloadError(
-                f"workload {self.workload.name!r} has no valid tiling in {self.structure.bands} "
-                f"among {draws} draws: its loops cannot give this device enough threads or fit its "
-                "memories; change the sizes or the target."
+                f"none of {draws} random tilings of workload {self.workload.name!r} is valid, "
+                "because its loops cannot give this device enough threads or do not fit its "
+                "memories. Change the sizes or the target."
             )
         return Candidates.concatenate(batches) if batches else self.nothing
 

@@ -266,4 +266,4 @@ def test_evaluate_reports_the_difference(tmp_path: Path, monkeypatch: pytest.Mon
     )  # fmt: skip
     assert external["difference"] == pytest.approx(written["latency"] / 1000 - 1)
     assert "verilator: correct" in ended.output
-    assert "the built-in simulator differs from it by" in ended.output
+    assert "the latency of the built-in simulator differs by" in ended.output

@@ -183,7 +183,7 @@ def test_what_a_run_begins_with_is_told_with_the_way_out() -> None:
         panel.print(live_panel(replace(progress.state, run_id="3fa94c10")))
         assert "were found for toy:other" in panel.file.getvalue()  # type: ignore[attr-defined]
     begins = "the run first tries the steps that were found for toy:other (run 3fa94c10)"
-    assert stream.getvalue() == f"{begins}; --no-reuse leaves this out\n{begins}\n"
+    assert stream.getvalue() == f"{begins}; with --no-reuse, it does not\n{begins}\n"
 
 
 def test_a_note_is_told() -> None:

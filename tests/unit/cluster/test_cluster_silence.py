@@ -219,7 +219,7 @@ def test_a_request_whose_answers_are_lost_again_and_again_ends_the_run() -> None
         assert asked < 200, "it is asked for ever"
         return Lost("", died=False)
 
-    with pytest.raises(ClusterError, match=r"lost the answers from a to a kernel"):
+    with pytest.raises(ClusterError, match=r"lost the results of the same kernel from a"):
         evaluated(Machines({"a": losing}), [1])
     assert asked == verdicts.MOST_UNHEARD + 1
 

@@ -193,7 +193,7 @@ def test_a_kernel_that_was_evaluated_may_be_named_by_its_source(bench: ToyBench)
 def test_a_refusal_does_not_repeat_a_kernel(bench: ToyBench) -> None:
     refused = told(bench, "profile", kernel=FASTER)
     assert refused == Refused(
-        "this kernel was not evaluated. Evaluate it, or give the id of one that was."
+        "this kernel was not evaluated. Evaluate it, or give the id of an evaluated kernel."
     )
 
 

@@ -114,7 +114,7 @@ def test_a_space_without_valid_points_says_so() -> None:
     space = TileSpace(
         workload, gpu_structure(workload), lambda points: np.zeros(len(points), dtype=bool)
     )
-    with pytest.raises(WorkloadError, match="no valid tiling"):
+    with pytest.raises(WorkloadError, match="random tilings of workload"):
         space.random(1, np.random.default_rng(0))
 
 

@@ -310,9 +310,9 @@ def test_more_threads_than_cores_are_refused() -> None:
 def test_tvm_is_not_asked_about_processors_it_logs_or_crashes_on() -> None:
     host = {"kind": "llvm", "mtriple": "bogus"}
     refused = [
-        ({"kind": "llvm", "mtriple": "bogus-linux-gnu"}, "an architecture 'bogus'"),
+        ({"kind": "llvm", "mtriple": "bogus-linux-gnu"}, "the architecture 'bogus'"),
         ({"kind": "llvm", "mcpu": "znver99"}, "no processor 'znver99'"),
-        ({"kind": "cuda", "device": "h100", "host": host}, "an architecture 'bogus'"),
+        ({"kind": "cuda", "device": "h100", "host": host}, "the architecture 'bogus'"),
     ]
     # TVM's log and its crashes pass by Python: only a process of its own shows them.
     program = """

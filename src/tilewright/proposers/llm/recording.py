@@ -80,7 +80,7 @@ class Recording:
             if recorded and name not in recorded:
                 raise InputError(
                     f"{self._file} contains no replies of {name}, but of {', '.join(recorded)}. "
-                    "Give --proposer that name."
+                    "Name one of these with --proposer."
                 )
 
     def submit(self, request: Request) -> Future[Reply]:
@@ -90,8 +90,8 @@ class Recording:
         if reply is None and self._strict:
             raise InputError(
                 f"the recording {self._file} contains no reply to exactly this {request.phase} "
-                f"prompt of {request.model}, and replies found by their place would make "
-                "different arms the same: record the run anew with these settings."
+                f"prompt of {request.model}. A reply to another prompt at the same position would "
+                "make different arms the same, so record the run again with these settings."
             )
         if reply is None:
             reply = self._places.get(_place(request))

@@ -50,8 +50,8 @@ def check_processor(fields: Mapping[str, Any]) -> None:
             named = triple.split("-")[0]
             near = difflib.get_close_matches(named, architectures, n=3, cutoff=0.5)
             raise ConfigurationError(
-                f"--target: mtriple {triple!r}: this TVM does not compile for an architecture "
-                f"{named!r}: did you mean {' or '.join(near or [platform.machine()])}?"
+                f"--target: mtriple {triple!r}: the installed TVM cannot compile for the "
+                f"architecture {named!r}: did you mean {' or '.join(near or [platform.machine()])}?"
             )
         described["mtriple"] = triple
     if isinstance(mcpu, str):

@@ -67,7 +67,9 @@ def check_folder(folder: Path) -> None:
     """`OutputError` unless results can be written to `folder`. The folder need not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not existing.is_dir():
-        raise OutputError(f"cannot write -o {folder}: {existing} is not a folder. Give another.")
+        raise OutputError(
+            f"cannot write -o {folder}: {existing} is not a folder. Give another folder."
+        )
     if existing == folder:
         refuse_special_files(folder)
     probe = existing / ".tilewright-probe"
@@ -76,7 +78,8 @@ def check_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise OutputError(
-            f"cannot write -o {folder}: {(error.strerror or 'refused').lower()}. Give another."
+            f"cannot write -o {folder}: {(error.strerror or 'refused').lower()}. Give another "
+            "folder."
         ) from error
 
 

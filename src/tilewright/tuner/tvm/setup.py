@@ -202,7 +202,7 @@ def _structure(workload: TensorWorkload, target: TuningTarget, method: Method) -
 
 def _processor(target: TuningTarget) -> CpuDevice:
     if not isinstance(target.device, CpuDevice):
-        raise ConfigurationError("the rules that construct tiles are those of a CPU.")
+        raise ConfigurationError("the rules that construct tiles apply only to CPUs.")
     return target.device
 
 

@@ -90,7 +90,7 @@ def _parsed(text: str, threads: int) -> TuningTarget:
         found = detect_gpu()
         if found is None:
             raise InputError(
-                "--target cuda: there is no CUDA device or driver here. Give a device to "
+                "--target cuda: this machine has no CUDA device or driver. Give a device to "
                 f"generate code for, such as nvidia/h100 (known: {', '.join(device_names())})."
             )
         return _gpu(found, found)

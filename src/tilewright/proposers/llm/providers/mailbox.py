@@ -39,8 +39,8 @@ class MailboxProvider:
         except (OSError, ValueError, RuntimeError) as error:  # a zero byte, or an unknown ~user
             reason = getattr(error, "strerror", None) or error
             raise ConfigurationError(
-                f"the folder of model {model.name} cannot be created ({reason}). Give one that "
-                "can be written."
+                f"the folder of model {model.name} cannot be created ({reason}). Give a "
+                "folder that you may write to."
             ) from None
 
     def complete(self, request: Request) -> Reply:
