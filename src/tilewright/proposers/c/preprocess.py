@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tilewright.proposers.c.array_types import ArrayTypes
 from tilewright.proposers.c.macros import Macros
+from tilewright.proposers.c.old_style import with_prototypes
 
 _OPERATORS = {"&&": " and ", "||": " or ", "!": " not "}
 _UNARY: Mapping[type[ast.AST], Callable[[int], int]] = {
@@ -69,8 +70,8 @@ class _Undecided(Exception):
 
 
 def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -> str:
-    """The source with its own macros expanded, known conditionals evaluated, and attributes that
-    are only hints removed.
+    """The source with its own macros expanded, known conditionals evaluated, attributes that are
+    only hints removed, and prototypes for all functions.
 
     `known` are names that headers define. `defined` are macros of headers that are expanded too,
     each as the text after `#define`. Directives that define macros, and branches that are not
@@ -80,7 +81,7 @@ def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -
     for definition in defined:
         macros.directive("define", definition)
     text = _ADVISED.sub("", "\n".join(_lines(source.split("\n"), macros, known)))
-    return _ALIGNED.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return with_prototypes(_ALIGNED.sub(lambda found: "\n" * found[0].count("\n"), text))
 
 
 def _lines(lines: Sequence[str], macros: Macros, known: Collection[str]) -> list[str]:

@@ -18,6 +18,7 @@ from tilewright.proposers.rewriter.raising.data import NOTHING, WITH_DATA, Data,
 from tilewright.proposers.rewriter.raising.translate import Translator
 from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
+    FUNCTIONS,
     OWN,
     SPACING,
     Own,
@@ -71,7 +72,7 @@ class Run:
 class _Memory:
     """The memory of the core: values by address. New objects get new addresses.
 
-    `touched` are the kernel's own arrays that the core reads or writes.
+    `touched` are the kernel's own arrays that the core reads or writes, except for constants.
     """
 
     def __init__(self, own: Sequence[Own], events: list[Event], *, data: bool) -> None:
@@ -148,7 +149,7 @@ class _Memory:
         return one
 
     def _touch(self, address: int) -> None:
-        if address >= OWN:
+        if address >= OWN and not self._own[(address - OWN) // SPACING].constant:
             self.touched.add(address // SPACING)
 
     def store(self, address: int, value: float) -> float:
@@ -183,6 +184,13 @@ class _Memory:
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
         return target
+
+
+class _Functions(dict[int, Any]):
+    """The file's functions by their addresses."""
+
+    def __missing__(self, address: int) -> Any:
+        raise NotRaised("there is no function at the address that is called")
 
 
 def _require_no_argument(address: int) -> None:
@@ -223,6 +231,7 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
         **(WITH_DATA if data else {}),
         "__builtins__": {},
         "steps": itertools.chain(itertools.repeat(None, MOST_STEPS)),
+        "functions": _Functions(),
         "begin": events.clear,
         "issue": events.append,
         "allocate": memory.allocate,
@@ -236,7 +245,10 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
     }
     arguments = ", ".join(str((n + 1) * SPACING) for n in range(len(entry.parameters)))
     # Initial values of static arrays are not stored again in later calls.
-    text = "\n".join([*translator.lines, "begin()", f"f_{ENTRY}({arguments})"])
+    known = ", ".join(f"{FUNCTIONS + n}: f_{f}" for n, f in enumerate(translator.functions))
+    text = "\n".join(
+        [*translator.lines, f"functions.update({{{known}}})", "begin()", f"f_{ENTRY}({arguments})"]
+    )
     try:
         exec(compile(text, "kernel", "exec"), dict(names))  # our own text
     except NotRaised as error:

@@ -20,19 +20,24 @@ class Fillings:
     A store to bytes that are already stored begins a new filling, which is a copy of the array
     after the previous copies. Earlier fillings are then not accessible. In a filling, only data
     that this run stored can be loaded. Any other load may read values of an earlier call and is
-    refused.
+    refused. The elements of a constant array can always be loaded.
     """
 
     def __init__(self, own: Mapping[int, Own]) -> None:
         self._own = own
         self._number = dict.fromkeys(own, 0)
-        self._filled = {number: bytearray(one.bytes) for number, one in own.items()}
+        self._filled = {
+            number: bytearray((b"\1" if one.constant else b"\0") * one.bytes)
+            for number, one in own.items()
+        }
 
     def stored(self, address: int, stride: int, size: int, rows: int, line: int) -> int:
         """The new position for rows of this size in bytes that the kernel stores at an address."""
         number, at = divmod(address, SPACING)
         if number not in self._own:
             return address
+        if self._own[number].constant:
+            raise NotRaised(f"the kernel stores to the constant {self._own[number].name}", line)
         starts = self._rows(number, at, stride, size, rows, line)
         if any(any(self._filled[number][start : start + size]) for start in starts):
             self._number[number] += 1

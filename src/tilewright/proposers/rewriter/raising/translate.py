@@ -59,20 +59,9 @@ class Translator(Statements):
             result, declarator = Pointer(result), field_of(declarator, "declarator")
         if declarator.type != "function_declarator":
             raise Untranslated(node, "the form of this function declaration is not supported")
-        found = []
-        for parameter in field_of(declarator, "parameters").named_children:
-            inner = parameter.child_by_field_name("declarator")
-            if parameter.type != "parameter_declaration" or inner is None:
-                continue
-            kind = self.type_of(field_of(parameter, "type"), allow_void=True)
-            name, full = self.declared(inner, kind)
-            if isinstance(full, Elements):
-                full = Pointer(full.of)
-            if full is None:
-                raise Untranslated(parameter, "a parameter has no type")
-            found.append((name, full))
+        found = tuple(self.parameters(field_of(declarator, "parameters")))
         name = text_of(field_of(declarator, "declarator"))
-        self.functions[name] = Function(name, tuple(found), result, field_of(node, "body"))
+        self.functions[name] = Function(name, found, result, field_of(node, "body"))
 
     def _globals(self, node: Node) -> None:
         kind = self.type_of(field_of(node, "type"), allow_void=True)
@@ -81,7 +70,7 @@ class Translator(Statements):
             inner = declarator
             while inner.type in ("init_declarator", "pointer_declarator", "array_declarator"):
                 inner = field_of(inner, "declarator")
-            if inner.type == "function_declarator":
+            if inner.type == "function_declarator" and inner.named_children[0].type == "identifier":
                 continue
             constant = any(text_of(c) == "const" for c in node.children)
             if constant and isinstance(kind, Number) and declarator.type == "init_declarator":
@@ -89,7 +78,7 @@ class Translator(Statements):
                 if full == kind and not kind.floating:
                     self.constants[name] = self.constant(field_of(declarator, "value"))
                     continue
-            self._declare(declarator, kind, static=True)
+            self._declare(declarator, kind, static=True, constant=constant)
         self.globals.update(self.scopes[0])
         self.scopes = []
 

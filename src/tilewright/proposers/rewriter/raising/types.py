@@ -46,7 +46,15 @@ class Structure:
     bytes: int
 
 
-Type: TypeAlias = "Number | Pointer | Elements | Structure"
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function that is called through a pointer."""
+
+    parameters: tuple[Type, ...]
+    result: Type | None
+
+
+Type: TypeAlias = "Number | Pointer | Elements | Structure | Callee"
 
 INT, UNSIGNED = Number(4), Number(4, signed=False)
 LONG, UNSIGNED_LONG = Number(8), Number(8, signed=False)
@@ -97,6 +105,8 @@ def size_of(kind: Type) -> int:
             return size_of(of) * count
         case Structure(_, size):
             return size
+        case Callee():
+            return 1
 
 
 def alignment(kind: Type) -> int:

@@ -21,6 +21,7 @@ from tilewright.proposers.rewriter.raising.types import (
     INT,
     NAMED,
     UNSIGNED,
+    Callee,
     Elements,
     Pointer,
     Type,
@@ -62,7 +63,7 @@ class Declarations(ABC):
         """Python code of an expression, and its type."""
 
     def _typedef(self, node: Node) -> None:
-        kind = self.type_of(field_of(node, "type"))
+        kind = self.type_of(field_of(node, "type"), allow_void=True)
         for declarator in node.children_by_field_name("declarator"):
             name, full = self.declared(declarator, kind)
             if full is not None:
@@ -130,12 +131,34 @@ class Declarations(ABC):
                     raise Untranslated(node, "an array has elements of type void")
                 made = Elements(kind, self.constant(size) if size is not None else 0)
                 return self.declared(inner, made) if inner is not None else ("", made)
+            case "function_declarator" | "abstract_function_declarator":
+                inner = node.child_by_field_name("declarator")
+                given = self.parameters(field_of(node, "parameters"))
+                made = Callee(tuple(of for _, of in given), kind)
+                return self.declared(inner, made) if inner is not None else ("", made)
             case "parenthesized_declarator" | "abstract_parenthesized_declarator":
                 return self.declared(node.named_children[0], kind)
             case "attributed_declarator" | "init_declarator":
                 inner = node.child_by_field_name("declarator")
                 return self.declared(inner if inner is not None else node.named_children[0], kind)
         raise Untranslated(node, f"the declaration {text_of(node)!r} is not supported")
+
+    def parameters(self, listed: Node) -> list[tuple[str, Type]]:
+        """The names and types of a list of parameters. A name may be empty."""
+        found = []
+        for parameter in listed.named_children:
+            if parameter.type != "parameter_declaration":
+                continue
+            inner = parameter.child_by_field_name("declarator")
+            kind = self.type_of(field_of(parameter, "type"), allow_void=True)
+            name, full = self.declared(inner, kind) if inner is not None else ("", kind)
+            if isinstance(full, Elements):
+                full = Pointer(full.of)
+            if full is not None:
+                found.append((name, full))
+            elif inner is not None:
+                raise Untranslated(parameter, "a parameter has no type")
+        return found
 
     def _described(self, node: Node) -> Type | None:
         """The type of a cast or sizeof."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
@@ -20,6 +22,7 @@ from tilewright.proposers.rewriter.raising.types import (
     NAMED,
     UNSIGNED,
     UNSIGNED_LONG,
+    Callee,
     Elements,
     Number,
     Pointer,
@@ -71,7 +74,10 @@ class Expressions(Places):
             case "identifier" if self._place_named(text_of(node)) is None:
                 return self._named(node)
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
-            place = self.place(field_of(node, "argument"))
+            inner = field_of(node, "argument")
+            if text_of(inner) in self.functions and self._place_named(text_of(inner)) is None:
+                return self._named(inner)
+            place = self.place(inner)
             if not place.in_memory:
                 raise Untranslated(
                     node, f"{text_of(node)!r} takes the address of a value outside memory"
@@ -82,6 +88,8 @@ class Expressions(Places):
             return place.code, place.kind
         if isinstance(place.kind, Elements):
             return place.code, Pointer(place.kind.of)
+        if isinstance(place.kind, Callee):
+            return place.code, Pointer(place.kind)
         if isinstance(place.kind, Structure):
             return place.code, place.kind
         return self._read(place), place.kind
@@ -267,7 +275,8 @@ class Expressions(Places):
         return str(size_of(kind)), UNSIGNED_LONG
 
     def _call(self, node: Node) -> tuple[str, Type | None]:
-        name = text_of(field_of(node, "function"))
+        called = field_of(node, "function")
+        name = text_of(called)
         given = [c for c in field_of(node, "arguments").named_children if c.type != "comment"]
         if self.machine.is_command(name):
             if name not in self.commands:
@@ -280,19 +289,29 @@ class Expressions(Places):
             return f"({base} | (({self.value(given[0])[0]}) & 4294967295))", UNSIGNED
         if name in ("__builtin_expect",):
             return self.value(given[0])
-        function = self.functions.get(name)
+        function = self.functions.get(name) if self._place_named(name) is None else None
         if function is None and name == "memset" and len(given) == 3:
             to, value, size = (self.value(g) for g in given)
             address = self.converted(*to, Pointer(None), given[0])
             return f"fill({address}, {value[0]}, {size[0]})", Pointer(None)
-        if function is None:
+        if function is not None:
+            values = self._arguments(node, given, [kind for _, kind in function.parameters])
+            return f"f_{name}({values})", function.result
+        if called.type == "identifier" and self._place_named(name) is None:
             raise Untranslated(node, f"{name} is called, but this file does not define it")
-        if len(given) != len(function.parameters):
+        code, kind = self.value(called)
+        callee = kind.to if isinstance(kind, Pointer) else None
+        if not isinstance(callee, Callee):
+            raise Untranslated(node, f"{text_of(called)!r} is not a function")
+        values = self._arguments(node, given, callee.parameters)
+        return f"functions[{code}]({values})", callee.result
+
+    def _arguments(self, call: Node, given: Sequence[Node], kinds: Sequence[Type]) -> str:
+        """The arguments of a call, converted to the types of the parameters."""
+        if len(given) != len(kinds):
+            name = text_of(field_of(call, "function"))
             raise Untranslated(
-                node, f"{name} is called with a wrong number of arguments: {len(given)}"
+                call, f"{name} is called with a wrong number of arguments: {len(given)}"
             )
-        values = ", ".join(
-            self.converted(*self.value(g), kind, g)
-            for g, (_, kind) in zip(given, function.parameters, strict=True)
-        )
-        return f"f_{name}({values})", function.result
+        pairs = zip(given, kinds, strict=True)
+        return ", ".join(self.converted(*self.value(g), kind, g) for g, kind in pairs)

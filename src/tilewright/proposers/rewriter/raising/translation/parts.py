@@ -21,6 +21,8 @@ from tilewright.proposers.rewriter.raising.types import (
 ENTRY = "kernel"
 SPACING = 1 << 40
 """Distance in bytes between the addresses of two arguments: argument n is at (n + 1) * SPACING."""
+FUNCTIONS = 1 << 16
+"""The address of the first function of the file; the following ones have the next addresses."""
 OWN = 1 << 62
 """The first address of the kernel's own arrays, which have the same distance."""
 
@@ -48,7 +50,7 @@ class Own:
     """An array of numbers of the kernel that commands may load and store.
 
     If it is `static`, it keeps its values from call to call. If it is `outside` of functions, the
-    file's text declares it.
+    file's text declares it. If it is `constant`, this text also contains its values.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Own:
     shape: tuple[int, ...]
     static: bool
     outside: bool
+    constant: bool = False
 
     @property
     def bytes(self) -> int:

@@ -7,6 +7,7 @@ from tree_sitter import Node
 from tilewright.proposers.c.syntax import text_of
 from tilewright.proposers.rewriter.raising.translation.declarations import Declarations
 from tilewright.proposers.rewriter.raising.translation.parts import (
+    FUNCTIONS,
     Place,
     Untranslated,
     field_of,
@@ -16,6 +17,7 @@ from tilewright.proposers.rewriter.raising.types import (
     LONG,
     UNSIGNED,
     UNSIGNED_LONG,
+    Callee,
     Elements,
     Number,
     Pointer,
@@ -37,6 +39,10 @@ class Places(Declarations):
 
     def _named(self, node: Node) -> tuple[str, Type | None]:
         name = text_of(node)
+        if name in self.functions:
+            function = self.functions[name]
+            kind = Callee(tuple(of for _, of in function.parameters), function.result)
+            return str(FUNCTIONS + list(self.functions).index(name)), Pointer(kind)
         known = self.constants.get(name)
         known = self.machine.constants.get(name) if known is None else known
         if known is None:

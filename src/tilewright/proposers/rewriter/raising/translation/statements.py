@@ -252,7 +252,9 @@ class Statements(Expressions):
             code, kind = self.value(given[0])
             self._put(node, f"return {self.converted(code, kind, self.result, node)}")
 
-    def _declare(self, item: Node, kind: Type | None, *, static: bool = False) -> None:
+    def _declare(
+        self, item: Node, kind: Type | None, *, static: bool = False, constant: bool = False
+    ) -> None:
         value = item.child_by_field_name("value") if item.type == "init_declarator" else None
         name, full = self.declared(item, kind)
         if full is None:
@@ -277,7 +279,7 @@ class Statements(Expressions):
             number = self.static_lines
             lines, self.lines = self.lines[number:], self.lines[:number]
             origins, self.origins = self.origins[number:], self.origins[:number]
-        own = self._own(name, full, static=static)
+        own = self._own(name, full, static=static, constant=value is not None and constant)
         self._put(item, f"{place.code} = {own or f'allocate({size_of(full)})'}")
         if value is not None or (static and not own):
             self._put(item, f"clear({place.code}, {size_of(full)})")
@@ -287,7 +289,7 @@ class Statements(Expressions):
             self.depth, self.static_lines = depth, len(self.lines)
             self.lines, self.origins = self.lines + lines, self.origins + origins
 
-    def _own(self, name: str, kind: Type, *, static: bool) -> int:
+    def _own(self, name: str, kind: Type, *, static: bool, constant: bool) -> int:
         """The address of an array of numbers that exists once; 0 for all others."""
         if not (static or self.runs_once):
             return 0
@@ -296,5 +298,6 @@ class Statements(Expressions):
             shape, of = [*shape, of.count], of.of
         if not shape or not all(shape) or not isinstance(of, Number):
             return 0
-        self.own.append(Own(name, of, tuple(shape), static, outside=len(self.scopes) == 1))
+        outside = len(self.scopes) == 1
+        self.own.append(Own(name, of, tuple(shape), static, outside, outside and constant))
         return OWN + (len(self.own) - 1) * SPACING
