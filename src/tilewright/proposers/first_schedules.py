@@ -3,8 +3,8 @@
 The first plans of the built-in rewriter are whole schedules for the starting kernel. They differ in
 tile sizes, loop order, and buffers, so they are treated like the instances of a template: all are
 planned, but only a few are evaluated at a time, chosen by a `ParameterSearch` from their static
-estimates. Only the first schedule with an estimated gain is evaluated at once. The search learns
-from each result in which cases the estimate is wrong. As soon as further schedules bring no gain,
+estimates. Only the first schedule with an estimated gain, and each that promises far more, is
+evaluated at once. The search learns from each result in which cases the estimate is wrong. As soon as further schedules bring no gain,
 the other proposer continues with the kernels that were found. At first, it makes candidates from
 few kernels and without variants, so that the next iteration can continue from a gain soon. As long
 as there is no gain, it continues from more and more kernels.
@@ -35,6 +35,9 @@ from tilewright.proposers.parameters import LEAST_GAIN, ParametersFirst
 AT_A_TIME = 2
 """Number of schedules in one iteration. If there were more, the estimate would be corrected less
 often."""
+FAR_MORE = 2
+"""How many times the gain of the previous schedule that is evaluated at once a schedule has to
+promise to be evaluated at once too."""
 ENOUGH = 4
 """Number of consecutive schedules without a gain after which other kernels are made."""
 WIDTH = 2
@@ -105,12 +108,13 @@ class FirstSchedules:
         self, brief: Brief, history: History, count: int, seed: int
     ) -> Generator[Plan | None, None, list[Plan]]:
         """The next schedules. In a run's first iteration, the first schedule with an estimated gain
-        comes before all others are planned, which may take long; None for each other plan.
+        comes before all others are planned, which may take long. So does each later one that
+        promises `FAR_MORE` times as much; None for each other plan.
 
         In later iterations and other processes, the plans are made with the seed and the data of
         the first iteration, so they are the same.
         """
-        soon: Plan | None = None
+        soon: list[Plan] = []
         self._start = history[0]
         tried = [(trial, plan) for trial in history if (plan := trial.candidate.plan) is not None]
         seed = int(tried[0][1].parameters[_SEED]) if tried else seed
@@ -122,9 +126,10 @@ class FirstSchedules:
                     yield None
                     continue
                 made.append(_named(plan, seed))
-                is_soon = soon is None and not tried and (plan.expected_gain or 0) > 1 + LEAST_GAIN
-                soon = made[-1] if is_soon else soon
-                yield soon if is_soon else None
+                least = FAR_MORE * (soon[-1].expected_gain or 0) if soon else 1 + LEAST_GAIN
+                is_soon = not tried and (plan.expected_gain or 0) > least
+                soon += made[-1:] if is_soon else []
+                yield made[-1] if is_soon else None
             self._planned[seed] = tuple(made)
         plans = self._planned[seed]
         if not plans:
@@ -133,7 +138,7 @@ class FirstSchedules:
         known = [_tried(trial, (names.index(p.parameters["instance"]),)) for trial, p in tried]
         space = PlannedSchedules(plans)
         points = self._search.next_points(space, known, AT_A_TIME, seed)
-        return [plans[n] for (n,) in points if plans[n] != soon]
+        return [plans[n] for (n,) in points if plans[n] not in soon]
 
     def implement(
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int

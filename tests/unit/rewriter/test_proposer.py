@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,6 +186,34 @@ def test_the_first_plan_of_a_tuned_start_is_given_before_the_long_ones_are_made(
     assert second.parameters["steps"] == "raise"
     with pytest.raises(ZeroDivisionError):
         list(plans)
+
+
+def test_measured_cycles_of_unrecognised_code_count_for_plans_that_keep_it(
+    target: TargetBrief,
+) -> None:
+    """Raising removes the core's copy. Only then is a much faster kernel expected."""
+    source = (FOLDERS / "im2col_stride2" / "kernel.c").read_text()
+    outcome = Measured(180_000.0, "cycles", "simulated", 0.1, Verdict(()))
+    parent = replace(trial(source), outcome=outcome)
+    plans = list(itertools.islice(first_plans(target, parent), 2))
+    kept, raised = (plan.expected_gain or 0 for plan in plans)
+    assert [plan.begins_anew for plan in plans] == [False, True]
+    assert 1 < kept < 1.2
+    assert raised > 8
+    assert plans[0].estimated["core"] > 150_000 > plans[1].estimated["core"]
+
+
+def test_a_slow_kernel_without_unrecognised_code_has_its_estimate(target: TargetBrief) -> None:
+    slow, fast = (
+        replace(trial(gemm(64, 64, 64)), outcome=Measured(n, "cycles", "simulated", 0.1, Verdict()))
+        for n in (1e6, 1e3)
+    )
+    gains = [next(first_plans(target, parent)).expected_gain for parent in (slow, fast)]
+    assert gains[0] == gains[1]
+
+
+def first_plans(target: TargetBrief, parent: Trial) -> Iterator[Plan]:
+    return create_proposer().each_plan(brief(target), parent, History([parent]), 6, 1)
 
 
 @pytest.mark.parametrize(("anew", "most"), [(True, 1), (False, 3)])

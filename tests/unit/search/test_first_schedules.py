@@ -141,6 +141,15 @@ def test_the_first_schedule_with_an_estimated_gain_does_not_wait_for_the_plans_o
     assert texts == ["", "", "Schedule 2 by 7.", "", "", "", *chosen]
 
 
+def test_a_schedule_that_promises_far_more_than_the_first_does_not_wait_either() -> None:
+    run = Run()
+    run.rewriter.gains = (1.1, 2.2, 2.3, 4.5, 4.7, 3.0)
+    plans = run.proposer.each_plan(BRIEF, run.history[0], run.history, 6, 7)
+    texts = [plan.text if plan is not None else "" for plan in plans]
+    early = ["Schedule 0 by 7.", "", "Schedule 2 by 7.", "", "Schedule 4 by 7.", ""]
+    assert texts == [*early, "Schedule 1 by 7."]
+
+
 def test_a_schedule_that_came_first_is_not_chosen_once_more() -> None:
     run = Run()
     run.rewriter.gains = (0.5, 1.6, 1.2, 1.3, 1.4, 1.5)

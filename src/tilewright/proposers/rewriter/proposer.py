@@ -15,6 +15,7 @@ from tilewright.core.records import (
     Candidate,
     History,
     LeftAlone,
+    Measured,
     Plan,
     TargetBrief,
     Trial,
@@ -26,7 +27,7 @@ from tilewright.proposers.rewriter.canonical import are_alike, canonical_text
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.estimate.cost import Cost, estimate
 from tilewright.proposers.rewriter.estimate.expectation import changes, described, gain, parts
-from tilewright.proposers.rewriter.ir import Kernel, commands, same_kernel
+from tilewright.proposers.rewriter.ir import Kernel, commands, has_opaque, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import left_alone
 from tilewright.proposers.rewriter.planning.catalogue import CHAIN, RAISE
@@ -93,7 +94,7 @@ class RewriterProposer:
         except InputError:
             return
         rng = random.Random(f"plan {seed}")
-        before = estimate(kernel, machine)
+        before = _before(parent, kernel, machine)
         yield from plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)
         nests = self._nests_of_start(brief, parent, kernel, history) if count else []
         if nests:
@@ -137,7 +138,7 @@ class RewriterProposer:
         """
         machine, offered = Machine.of(brief.target), brief.offered()
         kernel = read(parent.candidate.source, machine)
-        before = estimate(kernel, machine)
+        before = _before(parent, kernel, machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
         if passes_through_memory(kernel, machine):
             drafts = list(itertools.islice(whole_drafts(kernel, machine, menu, offered), count))
@@ -167,7 +168,8 @@ class RewriterProposer:
             return []
         self._ancestors[ancestor.candidate.id] = ancestor.candidate.source
         drafts = draw(kernel, machine, brief.offered(), ancestor, history, count, rng, 2 * LONGEST)
-        return [_plan(parent, d, before, ancestor) for d in drafts if d.cost.total < before.total]
+        plans = [_plan(parent, draft, before, ancestor) for draft in drafts]
+        return [plan for plan in plans if (plan.expected_gain or 0) > 1]
 
     def _nests_of_start(
         self, brief: Brief, parent: Trial, kernel: Kernel, history: History
@@ -208,7 +210,7 @@ class RewriterProposer:
         """The first naive loop nest of the starting kernel, and schedules made from its nests in
         turn. A nest whose products read earlier results is only proposed with a schedule."""
         offered, machine = brief.offered(), Machine.of(brief.target)
-        before = estimate(read(parent.candidate.source, machine), machine)
+        before = _before(parent, read(parent.candidate.source, machine), machine)
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
 
         def begun(nest: Draft) -> Iterator[Draft]:
@@ -305,6 +307,16 @@ def _ancestors(parent: Trial, history: History) -> list[Trial]:
     return [t for t in (*nest[:1], *lineage[begun[-1] :]) if t.candidate != parent.candidate]
 
 
+def _before(parent: Trial, kernel: Kernel, machine: Machine) -> Cost:
+    """The estimate of a plan's parent. Cycles that its commands do not explain are those of its
+    unrecognised code."""
+    cost, outcome = estimate(kernel, machine), parent.outcome
+    if not (isinstance(outcome, Measured) and outcome.unit == "cycles"):
+        return cost
+    unread = outcome.latency - cost.total
+    return cost.with_unread(unread) if unread > 0 and has_opaque(kernel.body) else cost
+
+
 def _plan(
     parent: Trial,
     draft: Draft,
@@ -320,7 +332,8 @@ def _plan(
     if ancestor is not None:
         text = f"go back to trial {ancestor.index} and from there {text}"
         parameters["base"] = ancestor.candidate.id
-    expected = changes(before, draft.cost)
+    cost = draft.cost.with_unread(before.unread) if has_opaque(draft.kernel.body) else draft.cost
+    expected = changes(before, cost)
     saving = (
         f". This should save {expected[0].saving}" if expected and expected[0].saved > 0 else ""
     )
@@ -331,6 +344,6 @@ def _plan(
         proposer=NAME,
         parameters=parameters,
         expected=described(expected),
-        expected_gain=gain(before, draft.cost),
-        estimated=parts(draft.cost),
+        expected_gain=gain(before, cost),
+        estimated=parts(cost),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tilewright.proposers.rewriter.analysis.buffers import Buffer, buffers_of
@@ -59,7 +59,7 @@ class Cost:
     """Busy cycles of each unit, cycles in which all units wait, and the number of loaded rows.
 
     `unfilled` are the array's cycles in excess of one per row, caused by products with fewer rows
-    than the array.
+    than the array. `unread` is the part of `core` that unrecognised code takes.
     """
 
     array: float
@@ -68,6 +68,11 @@ class Cost:
     exposed: float
     loaded_rows: float
     unfilled: float = 0.0
+    unread: float = 0.0
+
+    def with_unread(self, cycles: float) -> Cost:
+        """The cost with the measured cycles of unrecognised code."""
+        return replace(self, core=self.core + cycles, unread=cycles)
 
     @property
     def total(self) -> float:
@@ -87,7 +92,7 @@ class Cost:
 
 
 def estimate(kernel: Kernel, machine: Machine) -> Cost:
-    """The cost of a kernel. Unrecognised code is not counted."""
+    """The cost of a kernel without its unrecognised code."""
     return _estimate(kernel.body, kernel.words, machine)
 
 
