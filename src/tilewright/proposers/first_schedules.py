@@ -4,10 +4,10 @@ The first plans of the built-in rewriter are whole schedules for the starting ke
 tile sizes, loop order, and buffers, so they are treated like the instances of a template: all are
 planned, but only a few are evaluated at a time, chosen by a `ParameterSearch` from their static
 estimates. Only the first schedule with an estimated gain, and each that promises far more, is
-evaluated at once. The search learns from each result in which cases the estimate is wrong. As soon as further schedules bring no gain,
-the other proposer continues with the kernels that were found. At first, it makes candidates from
-few kernels and without variants, so that the next iteration can continue from a gain soon. As long
-as there is no gain, it continues from more and more kernels.
+evaluated at once. The search learns from each result in which cases the estimate is wrong. As soon
+as further schedules bring no gain, the other proposer continues with the kernels that were found.
+At first, it makes candidates from few kernels and without variants, so that the next iteration can
+continue from a gain soon. As long as there is no gain, it continues from more and more kernels.
 """
 
 from __future__ import annotations

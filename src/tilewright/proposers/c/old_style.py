@@ -1,4 +1,4 @@
-"""Definitions of functions in the style of K&R, `int f(a, b) int a; char *b; {`, in today's style."""
+"""Gives prototypes to functions defined in the style of K&R, `int f(a, b) int a; char *b; {`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from tilewright.proposers.rewriter.raising.translation.parts import (
 )
 from tilewright.proposers.rewriter.raising.translation.statements import Statements
 from tilewright.proposers.rewriter.raising.types import (
-    Elements,
     Number,
     Pointer,
     Structure,

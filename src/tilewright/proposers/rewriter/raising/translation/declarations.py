@@ -145,7 +145,7 @@ class Declarations(ABC):
 
     def parameters(self, listed: Node) -> list[tuple[str, Type]]:
         """The names and types of a list of parameters. A name may be empty."""
-        found = []
+        found: list[tuple[str, Type]] = []
         for parameter in listed.named_children:
             if parameter.type != "parameter_declaration":
                 continue

@@ -74,10 +74,10 @@ class Expressions(Places):
             case "identifier" if self._place_named(text_of(node)) is None:
                 return self._named(node)
         if node.type == "pointer_expression" and text_of(node).startswith("&"):
-            inner = field_of(node, "argument")
-            if text_of(inner) in self.functions and self._place_named(text_of(inner)) is None:
-                return self._named(inner)
-            place = self.place(inner)
+            of = field_of(node, "argument")
+            if text_of(of) in self.functions and self._place_named(text_of(of)) is None:
+                return self._named(of)
+            place = self.place(of)
             if not place.in_memory:
                 raise Untranslated(
                     node, f"{text_of(node)!r} takes the address of a value outside memory"
