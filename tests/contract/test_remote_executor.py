@@ -37,6 +37,7 @@ def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     """Gives the words of the shell that `ssh` is, and the scripted target to both machines."""
     scripted.write_entry_point(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a worker that is killed leaves its folder there
     monkeypatch.syspath_prepend(str(tmp_path))
     plugins._installed.cache_clear()
     programs = tmp_path / "bin"

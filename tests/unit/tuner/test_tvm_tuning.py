@@ -24,6 +24,7 @@ if shutil.which("g++") is None and shutil.which("clang++") is None:
 
 from tilewright.core.errors import StorageError
 from tilewright.sandbox.child import Channel
+from tilewright.sandbox.forking import Forked, prepared
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.tuner.cost_model import BoostedTrees
 from tilewright.tuner.features.cpu import CpuFeatures
@@ -96,6 +97,19 @@ def test_a_correct_candidate_has_samples(task: Task, library: Path) -> None:
     assert (len(slow.samples), slow.calls) == (1, 1)
     assert {n: len(samples) for n, samples in rounds.samples.items()} == {0: 3, 1: 3}
     assert (rounds.reference, rounds.failures) == (None, {})
+
+
+@pytest.mark.skipif(prepared([], {}) is None, reason="this system has no descriptors of processes")
+def test_processes_are_forked_from_one_that_has_imported_tvm(task: Task, library: Path) -> None:
+    """The import takes up to a second."""
+    with Runner(task, "cpu", 1, QUICK) as runner:
+        assert runner.measure(library, best_s=None).failure is None
+        child = runner._process._child
+        assert child is not None
+        forked = child._process
+        assert isinstance(forked, Forked)
+        command = Path(f"/proc/{forked._server._process.pid}/cmdline").read_text().split("\0")
+    assert "tilewright.tuner.tvm.preloaded" in command
 
 
 def test_rounds_go_on_without_the_candidates_that_fail(

@@ -2,21 +2,24 @@
 gets an exception.
 
 The process is a `sandbox.child.Child`: when it is ended, the compilers and candidates that it
-started are ended too.
+started are ended too. If the system supports this, it is forked from a process that has imported
+its module and TVM.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from subprocess import DEVNULL
+from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import InternalError
 from tilewright.core.secrets import without_secrets
 from tilewright.sandbox.child import Child
+from tilewright.sandbox.forking import prepared
 
 _START_S = 120.0
+_PRELOADED = "tilewright.tuner.tvm.preloaded"
 
 
 class NoAnswerError(Exception):
@@ -46,7 +49,13 @@ class AnsweringProcess:
             return
         self.close()
         environment = {**without_secrets(os.environ), **self._environment}
-        self._child = Child(self._module, environment=environment, output=DEVNULL)
+        with Path(os.devnull).open("wb") as nothing:
+            self._child = Child(
+                self._module,
+                environment=environment,
+                output=nothing,
+                preparation=prepared([self._module, _PRELOADED], environment),
+            )
         try:
             self._exchange(self._opening, _START_S)
         except (NoAnswerError, LateAnswerError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import resource
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ class Compiler:
         return {"failure": built.failure, "log": built.log}
 
 
-def main() -> None:
-    """Answer requests until there are no more."""
-    out, compiler = Channel(int(sys.argv[1])), None
+def main(arguments: Sequence[str]) -> None:
+    """Answer requests until there are no more. The argument is the descriptor of the channel."""
+    out, compiler = Channel(int(arguments[0])), None
     for request in out.each_json():
         if compiler is None:
             compiler = Compiler(request)
@@ -65,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -259,11 +259,11 @@ def answer(session: Session, request: dict[str, Any]) -> Answer:
         return {"failure": "run", "log": f"{type(error).__name__}: {lines[-1] if lines else ''}"}
 
 
-def main() -> None:
-    """Answer requests until there are no more."""
+def main(arguments: Sequence[str]) -> None:
+    """Answer requests until there are no more. The argument is the descriptor of the channel."""
     import tvm  # noqa: F401 (before the first fork, so that no child imports it again)
 
-    out, session = Channel(int(sys.argv[1])), None
+    out, session = Channel(int(arguments[0])), None
     for request in out.each_json():
         if request["kind"] == "open":
             session = Session(request)
@@ -275,4 +275,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
