@@ -128,9 +128,10 @@ class Arithmetic:
         if order == "backwards":
             order, first, second = "sequential", first[::-1], second[::-1]
         rows, width = left.shape[-2], right.size // max(1, len(first))
-        if order == "sequential" and rows * width >= _MANY_SUMS:
+        sums, fewest = _OF_PRODUCTS[order]
+        if len(first) and rows * width >= fewest:
             step = max(1, _MOST_SUMS // width)
-            parts = [_running(first[..., i : i + step, :], second) for i in range(0, rows, step)]
+            parts = [sums(first[..., i : i + step, :], second) for i in range(0, rows, step)]
             return np.concatenate(parts, axis=-2)
         step = max(1, _MOST_PRODUCTS // max(1, right.size))
         parts = []
@@ -184,6 +185,36 @@ def _running(first: Array, second: Array) -> Array:
     return totals
 
 
+def _running_lanes(first: Array, second: Array) -> Array:
+    """The same with the sums of `_lanes`."""
+    added = -len(first) % LANES
+    if added:
+        first, second = (
+            np.concatenate([factors, np.zeros((added, *factors.shape[1:]), factors.dtype)])
+            for factors in (first, second)
+        )
+    totals = _running(first[::LANES], second[::LANES])
+    for lane in range(1, LANES):
+        np.add(totals, _running(first[lane::LANES], second[lane::LANES]), out=totals)
+    return totals
+
+
+def _running_halves(first: Array, second: Array) -> Array:
+    """The same with the sums of `_pairwise`."""
+    counts = [len(first)]  # of the terms that are left after each addition of halves
+    while counts[-1] > 1:
+        counts.append(-(-counts[-1] // 2))
+
+    def term(additions: int, at: int) -> Array:
+        if additions == 0:
+            return np.asarray(first[at] * second[at])
+        found, other = term(additions - 1, at), at + counts[additions]
+        exists = other < counts[additions - 1]
+        return np.add(found, term(additions - 1, other) if exists else 0, out=found)
+
+    return term(len(counts) - 1, 0)
+
+
 def _backwards(terms: Array) -> Array:
     return _sequential(terms[..., ::-1])
 
@@ -212,6 +243,13 @@ _MANY_SUMS = 512
 """Number of sums of non-adjacent terms from which on all sums advance together, term by term. The
 additions are the same, but about ten times as fast as numpy's cumulative sums.
 """
+_OF_PRODUCTS = {
+    "sequential": (_running, _MANY_SUMS),
+    "64-way": (_running_lanes, 1 << 13),
+    "pairwise": (_running_halves, 1 << 13),
+}
+"""How many sums of products advance together, term by term, and the number of sums from which on
+this is faster than to compute all products first."""
 
 
 def _padded(terms: Array, count: int) -> Array:
