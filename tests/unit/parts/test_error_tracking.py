@@ -44,7 +44,7 @@ FORMULAS: dict[str, Callable[[Any, Any], Any]] = {
     "largest so far": lambda x, y: np.maximum.accumulate(x * x, axis=1),
     "smallest so far": lambda x, y: np.minimum.accumulate(x @ y, axis=0),
     "einsum of each axis": lambda x, y: np.einsum(
-        "bij,bjk->kib", x.reshape(2, 3, 40), np.stack([y, y + 1])
+        "bij,bjk->ikb", x.reshape(2, 3, 40), np.stack([y, y + 1])
     ),
     "einsum of a number": lambda x, y: np.einsum("ij , i k -> ", x, x).reshape(1),
     "einsum of one array": lambda x, y: np.einsum("ij->j", x) + np.einsum("ij->ji", y)[0],
