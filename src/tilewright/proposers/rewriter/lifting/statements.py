@@ -118,5 +118,5 @@ class Lifter(Variables, Calls, Loops):
             raise NotModelled("a block contains break, continue, return or goto")
         stmts = self._block(node.named_children, scope.inner())
         if any(isinstance(s, Opaque) for s in stmts):
-            raise NotModelled("a block contains code that is not understood")
+            raise NotModelled("a block contains unrecognised code")
         return stmts

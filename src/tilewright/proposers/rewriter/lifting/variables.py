@@ -56,7 +56,7 @@ class Variables(Lifting):
             declared -= self._placed.keys()  # they stay declared for the whole function
         self.dropped |= declared
         if declared & self.pinned:
-            return (self._opaque(node, "code that is not understood uses this variable"),)
+            return (self._opaque(node, "unrecognised code uses this variable"),)
         return ()
 
     def _declare(self, item: Node, kind: str, scope: Scope) -> None:
@@ -67,7 +67,7 @@ class Variables(Lifting):
         name, sizes = pointer_levels(target)
         if name in self._unmodelled and not self._calls:
             scope.declare(name, None)
-            raise NotModelled(f"code that is not understood uses {name}, which changes")
+            raise NotModelled(f"unrecognised code uses {name}, which changes")
         integer = bool(set(kind.split()) & INTEGER_TYPES)
         if given is None and not sizes and integer:
             scope.declare(name, None, kind)
@@ -86,7 +86,7 @@ class Variables(Lifting):
         scope_value = self._initial(target, given, sizes, kind, scope)
         if isinstance(scope_value, Table) and name in self.pinned and not _is_constant(item):
             scope.declare(name, None)  # text may change its entries
-            raise NotModelled(f"code that is not understood may change the array {name}")
+            raise NotModelled(f"unrecognised code may change the array {name}")
         scope.declare(name, scope_value, kind)
         self._remember(name, scope_value)
 
@@ -115,7 +115,7 @@ class Variables(Lifting):
                 f"there are several arrays with the name {name}, or a called function declares it"
             )
         if name in self.pinned:
-            raise NotModelled(f"code that is not understood may change the array {name}")
+            raise NotModelled(f"unrecognised code may change the array {name}")
         scope.arrays[name] = array
         self._placed[name] = item.start_byte
         scope.declare(name, Pointer(name, (Expr(),) * len(array.shape), 0))
@@ -171,7 +171,7 @@ class Variables(Lifting):
             return (assignment(node, self._reader(scope)),)
         name = text_of(target)
         if name in self._unmodelled and not self._calls:
-            raise NotModelled(f"code that is not understood uses {name}, which changes")
+            raise NotModelled(f"unrecognised code uses {name}, which changes")
         reader = self._reader(scope)
         operator = text_of(node.child_by_field_name("operator") or node)
         if node.type == "update_expression":
@@ -210,9 +210,7 @@ class Variables(Lifting):
         reader, inner = self._reader(scope), target.child_by_field_name("argument")
         if target.type == "identifier":
             if text_of(target) in self._unmodelled and not self._calls:
-                raise NotModelled(
-                    f"code that is not understood uses {text_of(target)}, which changes"
-                )
+                raise NotModelled(f"unrecognised code uses {text_of(target)}, which changes")
             scope.assign(text_of(target), value)
             return
         held = reader.value(inner) if inner is not None else None

@@ -90,7 +90,7 @@ def _fences(body: Body, machine: Machine) -> Body:
 def _is_core(stmt: Stmt, unsafe: frozenset[str]) -> bool:
     """Whether a statement issues no commands; `NotRaised` if this is not known."""
     if any(isinstance(s, Opaque) and s.names & unsafe for s in walk((stmt,))):
-        raise NotRaised("code that is not understood may issue commands")
+        raise NotRaised("unrecognised code may issue commands")
     return next(commands((stmt,)), None) is None
 
 
