@@ -126,6 +126,12 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
             f"{MOST_SHAPES} shapes, one on each line."
         )
     target = opened[0].target
+    for one in opened:
+        if one.target.name != target.name:
+            raise InputError(
+                f"shapes file {file} names {one.name}, but {workloads[0]} is for {target.name}. All "
+                "shapes of a set must be for the same target."
+            )
     if target.brief().language.name != "C":
         raise InputError(
             f"--shapes writes a C file, and kernels of {target.name} are written in "

@@ -37,6 +37,7 @@ def test_the_workload_and_those_of_the_file_are_the_set(shapes: Path) -> None:
         ("gemm-64x64x64", "name 1 workload"),
         ("32x32x32", "unknown gemmini workload '32x32x32'"),
         ("conv-1x8x8x16x16-k3s1", "not shapes of one pattern"),
+        ("host-c:gemm-16x16x32", "names host-c:gemm-16x16x32, but gemmini:gemm-"),
         ("\0", "gemmini"),
         ("\n".join(f"gemm-16x16x{n}" for n in range(1, 80)), "2 to 64 shapes"),
     ],
