@@ -129,8 +129,8 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
     for one in opened:
         if one.target.name != target.name:
             raise InputError(
-                f"shapes file {file} names {one.name}, but {workloads[0]} is for {target.name}. All "
-                "shapes of a set must be for the same target."
+                f"shapes file {file} names {one.name}, but {workloads[0]} is for {target.name}. "
+                "All shapes of a set must be for the same target."
             )
     if target.brief().language.name != "C":
         raise InputError(
