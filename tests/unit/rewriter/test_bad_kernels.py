@@ -55,7 +55,7 @@ BESIDE = {
     "variable length": (beside("int n = 4; char v[n]; v[0] = 1;"), "variable length"),
     "goto": (beside("int n = 0;\nagain: fence(); if (n++ < 3) goto again;"), "goto"),
     "assembly": (beside('__asm__ volatile("nop");'), "asm"),
-    "function pointer": (beside("void (*f)(void) = 0; if (f) f();"), "neither an integer"),
+    "function pointer": (beside("void (*f)(void) = 0; f();"), "neither an integer"),
     "shift too far": (beside("int q = 1 << 100000000; mvin(&A[0][0], SPAD(q), 4, 4);"), "<<"),
     "division by zero": (beside("int q = 1 / 0; mvin(&A[0][0], SPAD(q), 4, 4);"), "/"),
     "macro that names itself": (beside("F(2);", "#define F(x) F(x)\n"), "F is called"),
