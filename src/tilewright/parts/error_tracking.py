@@ -39,8 +39,6 @@ _STRUCTURAL: frozenset[Callable[..., Any]] = frozenset({
     np.roll, np.flip, np.where, np.ravel, np.diagonal, np.atleast_1d, np.atleast_2d, np.split,
     np.tril, np.triu, sliding_window_view,
 })  # fmt: skip
-_MOST_RUNNING = 1 << 26
-"""Maximum number of terms of all running sums of an array."""
 
 
 class TrackedArray(NDArrayOperatorsMixin):
@@ -486,15 +484,18 @@ def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
 
 
 def _running_sums(values: TrackedArray, axis: int | None = None, **_: object) -> TrackedArray:
-    """Each sum may be added in any order, so it is computed as a product with ones and zeros."""
+    """Sums of each element and all earlier ones."""
     if axis is None:
         values, axis = values.ravel(), 0
-    length = values.shape[axis]
-    if values.size * length > _MOST_RUNNING:
-        raise TypeError("np.cumsum of so many elements is not supported")
-    ones = np.triu(np.ones((length, length)))
-    found: TrackedArray = np.matmul(values.swapaxes(axis, -1), ones)
-    return found.swapaxes(axis, -1)
+    exact, deviation = np.cumsum(values.exact, axis), None
+    if values.format.rounds:
+        step = values.format.unit_roundoff
+        square = (step * exact) ** 2 + step**2 * np.cumsum(values.exact**2, axis)
+        if values._deviation is not None:
+            square += np.cumsum(values._deviation**2, axis)
+        deviation = np.sqrt(square) + values.format.smallest
+    results = [w.running(r, axis) for w, r in zip(values.ways, values.results, strict=True)]
+    return TrackedArray(exact, deviation, results, values.ways, values.format)
 
 
 def _sorted(values: TrackedArray, axis: int = -1, **_: object) -> TrackedArray:
