@@ -1,16 +1,16 @@
-"""Counts how often the check refuses correct kernels: the baselines and a winner of each workload.
+"""Counts how often the check rejects correct kernels: the baselines and a winner of each workload.
 
 python benchmarks/honest_kernels.py [WORKLOAD...] [--processes 20] [--jobs 2] [--targets host-c ...]
     [--results FILE]
 python benchmarks/honest_kernels.py --find 30 [WORKLOAD...]
 
 Each kernel is built and compared on inputs of every distribution, in as many fresh processes, each
-with its own private seed. `refused` is the number of processes that refused the kernel (goal: 0).
+with its own private seed. `rejected` is the number of processes that rejected the kernel (goal: 0).
 `closest` is the largest error of any comparison divided by the allowed error; values above 1 are
-refused. Winners are kernels that a short search with the built-in proposer found, in
+rejected. Winners are kernels that a short search with the built-in proposer found, in
 `benchmarks/winners/TARGET/WORKLOAD.c`. `--find N` searches for missing winners with N evaluations
 and writes them. With `--results`, the results of each process are appended to a file, and the same
-command continues after an interruption. Exits with status 1 if a kernel was refused.
+command continues after an interruption. Exits with status 1 if a kernel was rejected.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tilewright.run import open_project
 WINNERS = Path(__file__).parent / "winners"
 FLOAT_TARGETS = ("host-c", "gemmini-fp32-4x4", "amx-bf16")
 Found = Mapping[str, tuple[str, float, str]]
-"""By kernel: why it was refused, or nothing; the largest excess, and where that was."""
+"""By kernel: why it was rejected, or nothing; the largest excess, and where that was."""
 NO_LIMITS = {"compile_timeout_s": 3600.0, "simulation_timeout_s": 3600.0}
 """A busy machine is no reason to call a correct kernel wrong."""
 
@@ -59,8 +59,8 @@ def main() -> int:
     if given.one is not None:
         print(json.dumps(checked(names[0], given.one)))
         return 0
-    print("| workload | kernel | refused | closest | on | why |\n|---|---|---|---|---|---|")
-    refused = compared = 0
+    print("| workload | kernel | rejected | closest | on | why |\n|---|---|---|---|---|---|")
+    rejected = compared = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         for name in names:
             found = stored_results(given.results, name)
@@ -73,12 +73,12 @@ def main() -> int:
                 results = [each[kernel] for each in found]
                 wrong = [text for text, _, _ in results if text]
                 excess, where = max((excess, where) for _, excess, where in results)
-                refused, compared = refused + len(wrong), compared + len(results)
+                rejected, compared = rejected + len(wrong), compared + len(results)
                 why = wrong[0] if wrong else ""
                 share = f"{len(wrong)}/{len(results)} | {excess:.2f} | {where}"
                 print(f"| {name} | {kernel} | {share} | {why} |", flush=True)
-    print(f"\n{refused} of {compared} checks refused a correct kernel")
-    return 1 if refused else 0
+    print(f"\n{rejected} of {compared} checks rejected a correct kernel")
+    return 1 if rejected else 0
 
 
 def stored_results(file: Path | None, name: str) -> list[Found]:
