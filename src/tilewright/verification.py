@@ -47,7 +47,6 @@ __all__ = [
     "preflight",
     "recheck",
     "require_preflight",
-    "require_start",
     "start_error",
 ]
 
@@ -125,34 +124,21 @@ def preflight(task: str, settings: Settings) -> tuple[str, list[AttackResult]]:
     if refusal(opened.name, results) is not None:
         return opened.name, results
     with suppress(NotTimedError):  # the kernel is correct, which is sufficient here
-        require_start(opened, settings)
+        check_kernel(opened, settings)
     return opened.name, results
 
 
-def check_kernel(opened: OpenTask, settings: Settings) -> Measured:
-    """The measured starting kernel; `WorkloadError` if it is not correct.
-
-    Raises `NotTimedError` if the kernel is correct, but this machine cannot time it.
-    """
-    return _measured_start(opened, settings.evaluated_with(fresh_seed()))
-
-
-def require_start(
+def check_kernel(
     opened: OpenTask, settings: Settings, checkpoint: Checkpoint | None = None
-) -> None:
-    """Raise `WorkloadError` unless the starting kernel passes all comparisons that a winner must
-    pass.
+) -> Measured:
+    """The measured starting kernel; `WorkloadError` unless it passes all comparisons that a winner
+    must pass.
 
     Otherwise, a search could end without a winner, because winners are compared on more inputs than
-    candidates.
+    candidates. Raises `NotTimedError` if the kernel is correct, but this machine cannot time it.
     """
-    _measured_start(opened, _fresh(settings.recorded()), checkpoint)
-
-
-def _measured_start(
-    opened: OpenTask, settings: Mapping[str, object], checkpoint: Checkpoint | None = None
-) -> Measured:
-    with LocalExecutor(opened.name, settings, workers=1) as executor:
+    fresh = _fresh(settings.recorded())
+    with LocalExecutor(opened.name, fresh, workers=1) as executor:
         request = [EvaluationRequest(Candidate(opened.task.start))]
         start = executor.evaluate(request, checkpoint=checkpoint)[0]
     if not isinstance(start, Measured):
@@ -226,7 +212,7 @@ def _examine_both(opened: OpenTask, settings: Settings, checkpoint: Checkpoint |
             checkpoint()
 
     with ThreadPoolExecutor(max_workers=1) as beside:
-        start = beside.submit(require_start, opened, settings, while_needed)
+        start = beside.submit(check_kernel, opened, settings, while_needed)
         try:
             check_reference(opened, settings, checkpoint)
             start.result()

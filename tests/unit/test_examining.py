@@ -312,7 +312,7 @@ def test_preflight_evaluates_only_starts_that_searches_do_not_compare_further(
     done: list[str] = []
     monkeypatch.setattr(verification, "Attackable", ToyTask)
     monkeypatch.setattr(verification, "check_reference", lambda *_: done.append("check"))
-    monkeypatch.setattr(verification, "require_start", lambda *_: done.append("start"))
+    monkeypatch.setattr(verification, "check_kernel", lambda *_: done.append("start"))
     target = ToyTarget()
     monkeypatch.setattr(target, "open", lambda spec, settings: task())
     monkeypatch.setattr(tasks, "load_target", lambda name: target)

@@ -112,9 +112,9 @@ def test_a_start_that_fails_where_a_winner_must_not_is_refused(
     wrong = Failed("check", "wrong_result", "1 of 5 elements differ (extremes inputs)")
     monkeypatch.setattr(verification, "LocalExecutor", ScriptedExecutor([FOUND, wrong], seen))
     opened = OpenTask("toy:digits", ToyTarget(), ToyTask())
-    verification.require_start(opened, Settings())
+    verification.check_kernel(opened, Settings())
     with pytest.raises(WorkloadError, match=r"the starting kernel .*\(extremes inputs\)"):
-        verification.require_start(opened, Settings())
+        verification.check_kernel(opened, Settings())
     assert [settings["checks"] for settings in seen] == [10, 10]
     assert len({settings["input_seed"] for settings in seen}) == 2
 
@@ -134,7 +134,7 @@ def test_the_start_is_examined_before_a_budget_is_spent(
 
     opened = OpenTask("toy:digits", ToyTarget(), Open())
     monkeypatch.setattr(verification, "attack", lambda *given: [])
-    monkeypatch.setattr(verification, "require_start", refuse)
+    monkeypatch.setattr(verification, "check_kernel", refuse)
     for _ in range(2):  # what was refused is not remembered as sound
         with pytest.raises(WorkloadError, match="the start is wrong"):
             verification.require_preflight(opened, Settings(), tmp_path, {})
@@ -151,7 +151,7 @@ def test_the_check_and_the_start_are_examined_at_the_same_time(
         return []
 
     monkeypatch.setattr(verification, "attack", attack)
-    monkeypatch.setattr(verification, "require_start", lambda *_: both.wait())
+    monkeypatch.setattr(verification, "check_kernel", lambda *_: both.wait())
     opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
     verification.require_preflight(opened, Settings(), tmp_path, {})
 
@@ -163,7 +163,7 @@ def test_a_refused_check_ends_the_evaluation_of_the_start(
     """The start is evaluated until it is no longer needed, and the check's reason is the one that
     counts."""
 
-    def require_start(opened: OpenTask, settings: Settings, checkpoint: Checkpoint) -> None:
+    def check_kernel(opened: OpenTask, settings: Settings, checkpoint: Checkpoint) -> None:
         if start_is_wrong:
             raise WorkloadError("the start is wrong")
         while True:
@@ -171,7 +171,7 @@ def test_a_refused_check_ends_the_evaluation_of_the_start(
 
     accepted = AttackResult("zeros", "writes zeros", "accepted", remedy="narrow the tolerance")
     monkeypatch.setattr(verification, "attack", lambda *_: [accepted])
-    monkeypatch.setattr(verification, "require_start", require_start)
+    monkeypatch.setattr(verification, "check_kernel", check_kernel)
     opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
     with pytest.raises(WorkloadError, match="accepts a wrong kernel, 'zeros'"):
         verification.require_preflight(opened, Settings(), tmp_path, {})
@@ -203,7 +203,7 @@ def test_a_task_is_examined_once_for_the_same_inputs_and_versions(
         return []
 
     monkeypatch.setattr(verification, "attack", attack)
-    monkeypatch.setattr(verification, "require_start", lambda *_: None)
+    monkeypatch.setattr(verification, "check_kernel", lambda *_: None)
     (tmp_path / ".tilewright").mkdir()
     opened = OpenTask("toy:digits", ToyTarget(), AttackableTask())
     first = Settings(checks=3)

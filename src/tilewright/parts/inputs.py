@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, content_id
 from tilewright.parts.element_types import is_float, limits
-from tilewright.parts.structured_inputs import structured, structured_integers
+from tilewright.parts.structured_inputs import structured_floats, structured_integers
 
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "14"
+VERSION = "15"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -33,8 +33,8 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
 `full-range`: uniform over the type; outputs saturate. `sparse`: about four products of each output
 are not zero. `extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of
 large values and of small values. `structured`: like `small`, but with rows and blocks that are
-zero, equal or constant; for integers sometimes like `extremes`, and sometimes with values of
-one sign (`parts.structured_inputs`).
+zero, equal or constant; for floats with rows of few binary digits, for integers sometimes like
+`extremes`, and sometimes with values of one sign (`parts.structured_inputs`).
 """
 
 FLOAT_DISTRIBUTIONS = (
@@ -271,5 +271,5 @@ def _draw_float(
         if distribution == "sparse":
             values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
         if distribution == "structured":
-            values = structured(values, rng)
+            values = structured_floats(values, rng)
     return values.astype(argument.dtype)

@@ -17,6 +17,7 @@ FEWEST = 4
 """Minimum size of an axis whose slices get structure."""
 _END = 0.9  # probability that the first, or the last, slice along an axis is zero
 _BAND = 4  # a band has at most 1 / _BAND of the slices of an axis
+_MOST_DIGITS = 8  # after the binary point of rounded floats
 _ONE_SIGN = 0.75  # probability that integers have one sign
 _WHOLE = 0.125  # probability of an array in which only one element or a diagonal is not zero
 
@@ -42,6 +43,19 @@ def structured(values: Array, rng: np.random.Generator) -> Array:
             if rng.random() < _END:
                 np.moveaxis(values, axis, 0)[place] = 0
     return values
+
+
+def structured_floats(values: Array, rng: np.random.Generator) -> Array:
+    """`structured` for floats: half of the rows are first rounded to multiples of a power of two,
+    1/2 to 1/256.
+
+    Random floats are almost never halfway between two integers, and almost never equal, so a kernel
+    that rounds such values in another way would pass every comparison.
+    """
+    rows = (len(values), *(1 for _ in values.shape[1:]))
+    steps = np.exp2(-rng.integers(1, _MOST_DIGITS, rows, endpoint=True)).astype(values.dtype)
+    rounded = np.rint(values / steps) * steps
+    return structured(np.where(rng.random(rows) < 0.5, rounded, values), rng)
 
 
 def structured_integers(values: Array, rng: np.random.Generator) -> Array:

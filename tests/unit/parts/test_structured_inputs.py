@@ -34,6 +34,10 @@ def a_block_is_constant(values: np.ndarray) -> bool:
     return bool(((squares == squares[:, :1]).all(axis=1) & (squares[:, 0] != 0)).any())
 
 
+def numbers_are_halfway_between_integers(values: np.ndarray) -> bool:
+    return bool((np.abs(values * 16 % 1.0) == 0.5).any())
+
+
 def has_one_sign(values: np.ndarray) -> bool:
     return bool((values >= 0).all() or (values <= 0).all())
 
@@ -52,6 +56,7 @@ def is_a_diagonal(values: np.ndarray) -> bool:
         ("int8", last_row_is_zero, 0.8),
         ("int8", a_column_is_zero, 0.8),
         ("int8", neighbours_are_equal, 0.5),
+        ("float32", numbers_are_halfway_between_integers, 0.9),
         ("int8", has_one_sign, 0.6),
         ("int8", is_a_diagonal, 0.01),
     ],
