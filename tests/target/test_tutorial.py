@@ -20,7 +20,7 @@ export TILEWRIGHT_COMMAND="$0"
 case "$1" in
   test) exit 0 ;;
   serve) exec timeout --preserve-status --signal INT 15 tilewright "$@" --port 0 ;;
-  demo | optimize) exec tilewright "$@" --budget "8 evaluations" ;;
+  demo | optimize) exec tilewright "$@" --budget "4 evaluations" ;;
   *) exec tilewright "$@" ;;
 esac
 """
