@@ -22,6 +22,18 @@ SUMS = (
 )
 
 
+POINTERS = (
+    "typedef int32_t (*act)(int32_t);\n"
+    "static int32_t twice(int32_t x) { return 2 * x; }\n"
+    "static int32_t square(int32_t x) { return x * x; }\n"
+    "static const act acts[] = {twice, square}; static const act one = &square;\n"
+    "static void apply(const int8_t *a, int32_t *h, act f, int n) {\n"
+    "  for (int i = 0; i < n; i++) h[i] = f(a[i]) + (*one)(3);\n}\n"
+    "static void again(const int8_t *a, int32_t *h, act f) { apply(a, h, f, 4); }\n"
+    "static void old(a, h) const int8_t *a; int32_t *h; { h[9] = a[9]; }\n"
+)
+
+
 def whole(body: str, functions: str = "") -> str:
     """A kernel with a body."""
     return f"{HEAD}{functions}void kernel{SIGNATURE} {{ int i, j;\n{body}\n}}"
@@ -42,6 +54,11 @@ def whole(body: str, functions: str = "") -> str:
         ),
         ("sums(A, A + 16, H);", SUMS),
         ("sums(A + 3, A + 3, H + 2); H[1] = A + 5 - &A[2];", SUMS),
+        (
+            "apply(A, H, twice, 8); again(A + 8, H + 8, acts[1]); apply(A, H + 12, one, 1); "
+            "old(A, H); H[15] = acts[0](A[3]);",
+            POINTERS,
+        ),
         ("const float *p = P; for (; p < P + 40; p += 2) Q[p - P] = *p;", ""),
         ("(H[0])++; for (i = 0; i < 4; (i)++) { (H[i]) += i; }", ""),
         (
@@ -114,3 +131,21 @@ def test_vectors_at_addresses_are_not_pointers() -> None:
         "*(vf *)&Y[i] = *(const vf *)&X[i] - *(const vf *)&X[i + 16]; }"
     )
     assert parse(emit(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "functions", "why"),
+    [
+        ("H[0] = acts[A[0] & 1](3);", "", "is not supported"),
+        ("H[0] = acts[2](3);", "", "is not supported"),
+        (
+            "other(twice, H);",
+            "static void other(act f, int32_t *h) { if (h[0]) f = square; h[1] = f(3); }\n",
+            "the type 'act' of f is not supported",
+        ),
+        ("H[0] = changing(3);", "static act changing = twice;\n", "variables outside"),
+    ],
+)
+def test_pointers_to_unknown_functions_are_refused(body: str, functions: str, why: str) -> None:
+    with pytest.raises(UnsupportedError, match=why):
+        parse(whole(body, POINTERS + functions))

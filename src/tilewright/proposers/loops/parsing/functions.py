@@ -26,6 +26,7 @@ from tilewright.proposers.loops.parsing.arithmetic import converted
 from tilewright.proposers.loops.parsing.records import type_name
 from tilewright.proposers.loops.parsing.results import Results
 from tilewright.proposers.loops.parsing.scope import (
+    Callees,
     Pointed,
     Record,
     Scope,
@@ -55,9 +56,29 @@ class Functions(Results):
         self.constants = Scope(None)
         self._calls: list[str] = []
 
+    def function_at(self, node: Node) -> str:
+        """The name of the function of the file that an expression names or points to, or ""."""
+        while node.type in ("parenthesized_expression", "pointer_expression"):
+            node = node.named_children[0]
+        index = 0
+        if node.type == "subscript_expression":
+            at = field_of(node, "index")
+            if at.type != "number_literal" or not text_of(at).isdecimal():
+                return ""
+            node, index = field_of(node, "argument"), int(text_of(at))
+        found = self.scope.find(text_of(node)) if node.type == "identifier" else None
+        if isinstance(found, Callees):
+            return found.names[index] if index < len(found.names) else ""
+        return text_of(node) if found is None and text_of(node) in self.functions else ""
+
+    def callee(self, call: Node) -> str:
+        """The name of the function that is called, directly or through a pointer."""
+        function = field_of(call, "function")
+        return self.function_at(function) or text_of(function)
+
     def called(self, node: Node) -> Value | None:
         """The number that a function in the file returns, after its statements were read."""
-        function = self.functions[text_of(field_of(node, "function"))]
+        function = self.functions[self.callee(node)]
         declared, pointer = field_of(function, "type"), field_of(function, "declarator")
         nothing = text_of(declared) == "void" or pointer.type == "pointer_declarator"
         kind = None if nothing else named_type(declared)
@@ -65,7 +86,7 @@ class Functions(Results):
 
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure, which a function may return."""
-        name = text_of(field_of(node, "function")) if node.type == "call_expression" else ""
+        name = self.callee(node) if node.type == "call_expression" else ""
         if name not in self.functions:
             return super().fields(node, record)
         if self.records.get(type_name(field_of(self.functions[name], "type"))) != record:
@@ -83,7 +104,7 @@ class Functions(Results):
 
     def _inlined(self, node: Node, read: Callable[[Sequence[Node]], _Result]) -> _Result:
         """The result of `read` on the statements of the called function."""
-        name = text_of(field_of(node, "function"))
+        name = self.callee(node)
         function = self.functions[name]
         if name in self._calls or len(self._calls) > _DEEPEST:
             raise UnsupportedError(node, f"{name} calls itself")
@@ -110,6 +131,9 @@ class Functions(Results):
             )
         changed = assigned(field_of(function, "body"), self._changes)
         for argument, (name, levels, named) in zip(given, wanted, strict=True):
+            if (callee := self.function_at(argument)) and name not in changed:
+                inner.declare(name, Callees((callee,)))
+                continue
             bundle = self.bundles.get(named)
             if bundle is not None and self.bundle_at(argument, bundle) is not None:
                 self.bind_bundle(inner, name, argument, bundle, copied=not levels)

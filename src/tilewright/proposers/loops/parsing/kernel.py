@@ -59,7 +59,7 @@ from tilewright.proposers.loops.parsing.records import (
     records_used,
     type_name,
 )
-from tilewright.proposers.loops.parsing.scope import Bundle, Place, Scope, Value, Variable
+from tilewright.proposers.loops.parsing.scope import Bundle, Callees, Place, Scope, Value, Variable
 from tilewright.proposers.loops.parsing.syntax import (
     FlatError,
     NotFollowedError,
@@ -282,7 +282,7 @@ class _Reader(Memory):
 
     def command(self, node: Node) -> None:
         """A call as a statement, of a command or of a function in the file."""
-        name = text_of(field_of(node, "function"))
+        name = self.callee(node)
         arguments = [a for a in field_of(node, "arguments").named_children if a.type != "comment"]
         if name in self.functions:
             self.called(node)
@@ -299,7 +299,7 @@ class _Reader(Memory):
 
     def call(self, node: Node) -> Value:
         """The value of a call."""
-        name = text_of(field_of(node, "function"))
+        name = self.callee(node)
         if name in self.functions:
             found = self.called(node)
             if found is None:
@@ -419,7 +419,7 @@ class _Reader(Memory):
         if not is_constant(node):
             raise UnsupportedError(node, "variables outside of functions are not supported")
         for declarator in declarators:
-            if self._bundle_of_constants(node, declarator):
+            if self._constant_callees(declarator) or self._bundle_of_constants(node, declarator):
                 continue
             if is_table(declarator):
                 self.table(node, declarator, named_type(field_of(node, "type")))
@@ -430,6 +430,18 @@ class _Reader(Memory):
                 raise UnsupportedError(node, "constants outside of functions must be numbers")
             kind = named_type(field_of(node, "type"))
             self.constants.declare(name, self._constant_of(value, kind))
+
+    def _constant_callees(self, declarator: Node) -> bool:
+        """Declare a constant pointer to a function, or a table of such pointers."""
+        value = declarator.child_by_field_name("value")
+        target = declarator.child_by_field_name("declarator")
+        if value is None or target is None or target.type not in ("identifier", "array_declarator"):
+            return False
+        items = value.named_children if value.type == "initializer_list" else [value]
+        names = tuple(self.function_at(item) for item in items if item.type != "comment")
+        if names and all(names):
+            self.constants.declare(pointer_levels(target)[0], Callees(names))
+        return bool(names) and all(names)
 
     def _bundle_of_constants(self, node: Node, declarator: Node) -> bool:
         bundle = self.bundles.get(type_name(field_of(node, "type")))

@@ -112,7 +112,14 @@ class Pointed:
     variable: Variable | Value
 
 
-Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record | Bundle
+@dataclass(frozen=True, slots=True)
+class Callees:
+    """A pointer to a function of the file, or a constant table of such pointers."""
+
+    names: tuple[str, ...]
+
+
+Binding: TypeAlias = Value | Place | Variable | Unknown | Pointed | Record | Bundle | Callees
 """The meaning of a variable: the variable itself if it is kept, or its value or place if it is
 followed."""
 
