@@ -4,8 +4,10 @@ DESCRIPTOR is one end of a channel to which only the searching process and this 
 Messages are pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are
 pairs of the expansion's rank and a message; the last message is None or an error. After the message
 None, the process drops everything that it was asked, answers with the rank None, and is ready for
-the `SearchTask` of another search. The process ends when the channel is closed. A step that exceeds
-the task's limit of CPU time is cancelled.
+the `SearchTask` of another search. If the target of this search is equal to that of the previous
+search, it is replaced by the same object, because proposers store answers for each object. The
+process ends when the channel is closed. A step that exceeds the task's limit of CPU time is
+cancelled.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import gc
 import pickle
 import sys
 from collections import deque
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 
@@ -47,7 +50,7 @@ def main(arguments: list[str]) -> None:
     def tell(rank: int | None, message: Message | TilewrightError | None) -> None:
         channel.send(pickle.dumps((rank, message)))
 
-    steps, history = None, History()
+    task, steps, history = None, None, History()
     try:
         while True:
             if not asked:
@@ -56,7 +59,10 @@ def main(arguments: list[str]) -> None:
             if given is None:
                 tell(None, None)
             elif isinstance(given, SearchTask):
-                steps, history = Steps(given, partial(limited, given.step_limit_s)), History()
+                if task is not None and given.target == task.target:
+                    given = replace(given, target=task.target)
+                task = given
+                steps, history = Steps(task, partial(limited, task.step_limit_s)), History()
             elif steps is not None and not take(0.0):
                 history = (history if given.continues else History()).extended(given.trials)
                 rank = given.expansion.rank

@@ -10,14 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, InternalError, WorkloadError
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Brief, Candidate, EvaluationRequest, History, Plan, Trial
+from tilewright.core.records import (
+    Brief,
+    Candidate,
+    EvaluationRequest,
+    History,
+    Plan,
+    TargetBrief,
+    Trial,
+)
 from tilewright.proposers.builtin import BuiltinProposer
 from tilewright.proposers.first_schedules import FirstSchedules
 from tilewright.proposers.parameters import ParametersFirst
@@ -55,6 +63,20 @@ class Knowing(ToyProposer):
         known = " ".join(trial.candidate.id for trial in history)
         plans = super().plan(brief, parent, history, count, seed)
         return [replace(plan, text=f"{plan.text} of {known}") for plan in plans]
+
+
+class Looking(ToyProposer):
+    """Says in each plan how many target objects it has seen in its process."""
+
+    seen: ClassVar[list[TargetBrief]] = []
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        if not any(brief.target is known for known in self.seen):
+            self.seen.append(brief.target)
+        plans = super().plan(brief, parent, history, count, seed)
+        return [replace(plan, text=f"{plan.text} {len(self.seen)}") for plan in plans]
 
 
 class Refusing(ToyProposer):
@@ -340,6 +362,22 @@ def test_kept_processes_forget_the_previous_search_and_end_with_the_block() -> N
             assert way._processes == before
             assert not before[0].has_ended()
     assert all(process.has_ended() for process in before)
+
+
+def test_searches_with_the_same_target_see_the_same_object() -> None:
+    """What a kept process has stored about a target is found again."""
+    history = toy_history(1, 12)
+    texts: list[str] = []
+    other = replace(task_of(Looking()).target, name="other")
+    with kept_processes():
+        for target in (None, None, other):
+            task = task_of(Looking())
+            task = task if target is None else replace(task, target=target)
+            with Processes(task, 1) as way:
+                batches = Batches(task, BeamSearch(), way, lambda event: None)
+                plan = made_by(batches, history)[0].candidate.plan
+                texts.append(plan.text if plan is not None else "")
+    assert [text.split()[-1] for text in texts] == ["1", "1", "2"]
 
 
 def test_a_kept_process_that_cannot_be_used_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
