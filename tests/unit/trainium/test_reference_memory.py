@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument, Tolerance
+from tilewright.parts.arithmetic import SINGLE
 from tilewright.parts.differences import difference
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
@@ -41,7 +42,15 @@ def test_parts_of_a_reference_are_those_of_the_whole_formula(
         np.testing.assert_allclose(found.exact, whole.exact, rtol=1e-14, atol=1e-13)
         return
     assert np.array_equal(found.exact, whole.exact)
-    assert np.array_equal(found.deviation, whole.deviation)
+    assert np.array_equal(found.deviation, whole.deviation.astype(np.float32))
+
+
+def test_a_deviation_beyond_float32_does_not_allow_any_error() -> None:
+    given = {"x": np.full((2, 4), 1e30, np.float32)}
+    found = parts.followed_in_parts(
+        lambda o: {"out": o["x"] * o["x"] * o["x"]}, (2, 4), [(slice(2), given)], SINGLE
+    )["out"]
+    assert (found.deviation == np.finfo(np.float32).max).all()
 
 
 def test_a_convolution_needs_little_more_memory_than_its_result(

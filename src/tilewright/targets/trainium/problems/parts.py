@@ -23,14 +23,18 @@ Part = tuple[Any, Mapping[str, Array]]
 def followed_in_parts(
     formula: Formula, shape: tuple[int, ...], parts: Iterable[Part], numbers: Format
 ) -> dict[str, TrackedArray]:
-    """`out` of a formula, with exact values and deviations. The parts cover all of it."""
+    """`out` of a formula, with exact values and deviations. The parts cover all of it.
+
+    Deviations are kept in float32, because they need few digits. Those that are too large for
+    float32 become its largest number, which allows a smaller error.
+    """
     exact = np.empty(shape)
-    deviation = np.empty(shape) if numbers.rounds else None
+    deviation = np.empty(shape, np.float32) if numbers.rounds else None
     for index, operands in parts:
         found = follow(formula, operands, (), numbers)["out"]
         exact[index] = found.exact
         if deviation is not None:
-            deviation[index] = found.deviation
+            deviation[index] = np.minimum(found.deviation, np.finfo(np.float32).max)
     return {"out": TrackedArray(exact, deviation, [], (), numbers)}
 
 
