@@ -39,7 +39,8 @@ class CallMemory:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self.descriptors, self.files = zip(_file(call.inputs), _file(call.outputs), strict=True)
+        given, written = _file(call.inputs), _file(call.outputs)
+        self.descriptors, self.files = (given[0], written[0]), (given[1], written[1])
         self._mapped: tuple[mmap.mmap, mmap.mmap] | None = None
         weakref.finalize(self, _close, self.descriptors, self.files)
 
