@@ -271,7 +271,8 @@ def start_error(task: str, failed: Failed, source: str = "") -> TilewrightError:
             )
         elif Path(task).is_absolute() and " within " in telling:
             remedy += (
-                "; if both are correct, describe the inputs in workload.toml, or give another "
-                "tolerance (docs/tolerance.md)"
+                "; if both are correct, write the operations of the reference in the kernel's "
+                "order, describe the inputs in workload.toml, or give another tolerance "
+                "(docs/tolerance.md)"
             )
     return WorkloadError(f"{what}: {telling}; {remedy}.")

@@ -91,8 +91,8 @@ def evaluate(
 
     The command prints whether the kernel is correct, the kernel's latency, the utilisation of the
     accelerator, and where the time goes. If this machine cannot measure the kernel, the command
-    prints what is known without a measurement. The exit code is 1 if the kernel fails a check, and
-    2 if the kernel does not build.
+    still builds and checks the kernel, and says why there is no latency. The exit code is 1 if the
+    kernel fails a check, and 2 if the kernel does not build.
     """
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError, NotTimedError
