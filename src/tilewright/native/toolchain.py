@@ -37,15 +37,14 @@ _OBJECT = (
 )  # fmt: skip
 """Flags for an image at a fixed address that calls only its own and allowed functions."""
 LISTED = (
-    "-S", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-jump-tables",
+    "-S", "-O1", "-g1", "-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-jump-tables",
     "-fno-omit-frame-pointer", "-mno-red-zone",
 )  # fmt: skip
-"""Flags for a listing in which each condition is a comparison and a jump, a move or a value."""
-ORDINARY, QUICK = "-O1", "-Og"
-"""Flags for the optimisation of a listing. Compilation takes half as long with `QUICK`, but then
-the number of iterations of a loop is not compared before its first iteration. A loop that has one
-more iteration for some values then has both results in all checks, and only the sequence of these
-results shows the special case. So `QUICK` is for listings whose sequences are compared.
+"""Flags for a listing in which each condition is a comparison and a jump, a move or a value.
+
+With -Og, the number of iterations of a loop would not be compared before its first iteration. A
+loop that has no iteration only for a value that no check contains would then have both results in
+all checks.
 """
 LISTED_BY_GCC = (
     "-fno-reorder-blocks-and-partition", "-fno-if-conversion", "-fno-if-conversion2",
@@ -165,15 +164,11 @@ def compile_explained(
 
 
 def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> str | Failed:
-    """The compiler's assembly text of a kernel without vectorised loops, or the failure.
-
-    Sequences of results are compared only for kernels with one thread.
-    """
-    level = QUICK if toolchain.threads == 1 else ORDINARY
+    """The compiler's assembly text of a kernel without vectorised loops, or the failure."""
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
         (folder / toolchain.language.file).write_text(source, encoding="utf-8")
-        flags = (*toolchain.flags, *_OBJECT[1:], level, *LISTED, *LISTED_BY_GCC * toolchain.is_gcc)
+        flags = (*toolchain.flags, *_OBJECT[1:], *LISTED, *LISTED_BY_GCC * toolchain.is_gcc)
         arguments = [*flags, toolchain.language.file, "-o", "kernel.s"]
         failed = _run_compiler(toolchain, arguments, folder, timeout_s)
         if failed is not None:

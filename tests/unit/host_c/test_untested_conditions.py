@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +31,6 @@ from tilewright.native.conditions.plain import is_without_conditions
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
 from tilewright.native.task import NativeTask
-from tilewright.native.toolchain import assembly_of, find_toolchain
 from tilewright.parts.languages import C
 from tilewright.parts.machine_code import post_dominance
 from tilewright.parts.machine_code.post_dominance import TooLargeError
@@ -823,6 +820,18 @@ def test_a_loop_whose_number_of_iterations_is_always_the_same_is_refused(tmp_pat
 
 
 @here
+def test_a_loop_that_has_no_iteration_for_one_value_only_is_refused(tmp_path: Path) -> None:
+    """In the checks, its number of iterations differs from call to call, but is never 0."""
+    body = (
+        "unsigned d; __builtin_memcpy(&d, &X[2][3], 4); Y[2][3] = 7;"
+        "for (d ^= 0x3dfcd680u; d; d &= d - 1) Y[2][3] = 2 * X[2][3];"
+    )
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+
+
+@here
 def test_what_the_starting_kernel_does_is_accepted(tmp_path: Path) -> None:
     """The kernel of the user shows which special cases are meant."""
     start = KERNEL % "if (X[3][4] == 0.123456f) Y[3][4] = 0.246912f;"
@@ -1014,17 +1023,3 @@ def test_calls_that_only_the_examination_makes_are_compared(tmp_path: Path) -> N
     outcome = outcome_of(opened, KERNEL % body)
     assert isinstance(outcome, Failed), outcome
     assert outcome.kind == "wrong_result"
-
-
-@here
-@pytest.mark.parametrize(("threads", "jumps"), [(1, 1), (2, 2)])
-def test_loops_test_their_first_iteration_apart_if_sequences_are_not_compared(
-    threads: int, jumps: int
-) -> None:
-    """With several threads, an iteration too many shows only in a comparison of its own."""
-    tools = replace(find_toolchain(), threads=threads)
-    source = "void kernel(const int *N, float *Y) { for (int i = 0; i < *N; i++) Y[i] = 0; }"
-    text = assembly_of(tools, source, 60.0)
-    assert isinstance(text, str)
-    conditional = re.compile(r"^\tj(?!mp)", re.MULTILINE)
-    assert len(conditional.findall(text)) == jumps

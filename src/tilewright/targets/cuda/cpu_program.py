@@ -27,7 +27,7 @@ from elftools.common.exceptions import ELFError
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
-from tilewright.native.toolchain import LISTED, LISTED_BY_GCC, ORDINARY
+from tilewright.native.toolchain import LISTED, LISTED_BY_GCC
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.cpu_symbols import LIBRARIES, defined_names, refused_symbol
 from tilewright.targets.cuda.emulator_files import EMULATOR, RefusedError, own_file, write_headers
@@ -91,7 +91,7 @@ RACES = Kind(
 )  # fmt: skip
 RECORDS = Kind(
     "RECORDS",
-    (ORDINARY, *LISTED, *LISTED_BY_GCC, "-fno-sanitize=all", "-fno-math-errno", "-fpie"),
+    (*LISTED, *LISTED_BY_GCC, "-fno-sanitize=all", "-fno-math-errno", "-fpie"),
 )
 """The program is compiled to a listing, which refers to variables as the analysis expects."""
 _KINDS = (SANITIZED, RACES, RECORDS)
