@@ -449,11 +449,12 @@ def _deviation_of_product(left: TrackedArray, right: TrackedArray, exact: Array)
 def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
     """Sums of products of one or two arrays, as one matrix product for each shared axis that the
     result keeps."""
-    inputs, arrow, kept = subscripts.replace(" ", "").partition("->")
+    inputs, arrow, kept = str(subscripts).replace(" ", "").partition("->")
     axes = inputs.split(",")
     if not arrow or len(operands) > 2 or any(len(set(a)) < len(a) or "." in a for a in axes):
         raise TypeError(
-            "np.einsum is supported only for one or two arrays with `->`, without `...`"
+            "np.einsum is supported only for one or two arrays with subscripts such as "
+            "'ij,jk->ik', without `...` and without an axis that is named twice for one array"
         )
     arrays = list(operands)
     for i, own in enumerate(axes):
@@ -466,6 +467,8 @@ def _einsum(subscripts: str, *operands: Any, **_: object) -> TrackedArray:
         moved: TrackedArray = only.transpose([axes[0].index(axis) for axis in kept])
         return moved
     left, right = (dict(zip(a, x.shape, strict=True)) for a, x in zip(axes, arrays, strict=True))
+    if any(left[axis] != right.get(axis, left[axis]) for axis in left):
+        raise TypeError("np.einsum is not supported if an axis of two arrays has different lengths")
     shared = [a for a in left if a in right and a in kept]
     summed = [a for a in left if a in right and a not in kept]
     rows, columns = [a for a in left if a not in right], [a for a in right if a not in left]

@@ -125,6 +125,8 @@ def test_one_pass_variances_are_those_of_their_way_alone() -> None:
         lambda x: np.einsum("ij,ik,il->", x, x, x),
         lambda x: np.einsum("ij,kj", x, x),
         lambda x: np.einsum("ii->i", x[:, :6]),
+        lambda x: np.einsum("ij,ik->ijk", x, x[:1]),
+        lambda x: np.einsum(x, [0, 1], x, [0, 2], [1, 2]),
         lambda x: np.add.accumulate(x),
         lambda x: np.linalg.inv(x @ x.T),
         lambda x: np.add.at(np.zeros(40), 0, x[0]),
