@@ -257,9 +257,9 @@ import neuronxcc.nki as nki
 import neuronxcc.nki.language as nl
 
 try:
+    HAS_XLA = True
     import torch_xla
     from torch_xla import core
-    HAS_XLA = True
 except (KeyError, ModuleNotFoundError) as error:
     HAS_XLA = False
     text = str(error)
@@ -270,6 +270,12 @@ def factor():
         return special.gamma(3)
     except ImportError:
         return 2.0
+
+try:
+    from neuronxcc.nki.somewhere import div_ceil
+    from somewhere import *
+except ImportError:
+    div_ceil = None
 
 def root():
     try:
@@ -285,7 +291,7 @@ seen = []
 @nki.jit
 def kernel(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    assert not HAS_XLA and "torch_xla" in text
+    assert not HAS_XLA and "torch_xla" in text and div_ceil(3, 2) == 2
     nl.store(out, nl.multiply(nl.load(x), factor() * root() + len(seen)))
     return out
 """

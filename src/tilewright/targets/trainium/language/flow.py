@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from itertools import takewhile
 
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.language.arithmetic import truth
@@ -179,18 +178,13 @@ def _raise(node: ast.Raise) -> Statement:
 
 @converts(ast.Try)
 def _try(node: ast.Try) -> Statement:
-    imports = [*takewhile(lambda part: isinstance(part, (ast.Import, ast.ImportFrom)), node.body)]
-    names = sorted(bound_names(imports)) if node.handlers else []
-    first, body = block(imports), block(node.body[len(imports) :])
+    body = _with_required_imports(node.body) if node.handlers else block(node.body)
     otherwise, after, handler_of = block(node.orelse), block(node.finalbody), handlers(node)
 
     def carry_on(frame: Frame) -> int:
         place, handler = Position(frame.run), None
         try:
             try:
-                first(frame)
-                for name in names:
-                    _require_import(frame.names[name])
                 signal = body(frame)
             except Raised as error:
                 handler = handler_of(frame, error)
@@ -209,11 +203,29 @@ def _try(node: ast.Try) -> Statement:
     return carry_on
 
 
-def _require_import(value: object) -> None:
-    """Raises the exception of an import that kernels cannot use."""
-    if isinstance(value, Missing):
-        error = value.error
-        raise raised("ModuleNotFoundError", error.code, error.message, error.line)
+def _with_required_imports(nodes: Sequence[ast.stmt]) -> Statement:
+    """The statements of a `try`, in which an import that kernels cannot use raises its
+    exception."""
+    parts = [
+        (
+            block([node]),
+            bound_names([node]) if isinstance(node, ast.Import | ast.ImportFrom) else (),
+        )
+        for node in nodes
+    ]
+
+    def run_all(frame: Frame) -> int:
+        for part, names in parts:
+            if signal := part(frame):
+                return signal
+            for name in sorted(names):
+                value = frame.names.get(name)  # `*` and helpers define nothing
+                if isinstance(value, Missing):
+                    error = value.error
+                    raise raised("ModuleNotFoundError", error.code, error.message, error.line)
+        return NEXT
+
+    return run_all
 
 
 def handlers(node: ast.Try) -> Callable[[Frame, Raised], Statement]:
