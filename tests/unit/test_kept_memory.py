@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.parts.memory import KeptMemory
+from tilewright.parts.memory import KeptMemory, to_transpose
 
 
 def address(array: np.ndarray) -> int:
@@ -30,3 +30,11 @@ def test_arrays_of_other_sizes_have_their_own_memory() -> None:
     place = address(memory.empty((30,), np.float32))
     assert memory.empty((31,), np.float32).shape == (31,)
     assert address(memory.empty((15,), np.float64)) == place
+
+
+def test_rows_to_transpose_do_not_begin_at_multiples_of_a_large_power_of_two() -> None:
+    matrix = np.arange(3 * 512, dtype=np.float32).reshape(3, 512)
+    found = to_transpose(matrix)
+    assert np.array_equal(found, matrix)
+    assert found.strides[0] % 128
+    assert not np.shares_memory(found, matrix)

@@ -15,6 +15,7 @@ from tilewright.parts.float_error import (
     blocks,
 )
 from tilewright.parts.inputs import Array
+from tilewright.parts.memory import to_transpose
 from tilewright.parts.problem import (
     Expected,
 )
@@ -81,7 +82,9 @@ def _blocks(got: Array, wanted: Array) -> Iterator[tuple[int, Array, Array]]:
     """
     if wanted.ndim > 1 and not wanted.flags.c_contiguous:
         for i, row in enumerate(wanted):
-            yield i * row.size, got[i].reshape(-1), row.reshape(-1)
+            is_turned = row.ndim == 2 and row.T.flags.c_contiguous
+            ordered = to_transpose(row.T).T if is_turned else row
+            yield i * row.size, got[i].reshape(-1), ordered.reshape(-1)
         return
     flat, exact = got.reshape(-1), wanted.reshape(-1)
     for part in blocks(flat.size):

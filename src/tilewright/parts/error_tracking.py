@@ -58,6 +58,7 @@ class TrackedArray(NDArrayOperatorsMixin):
     ) -> None:
         self.exact = np.asarray(exact)
         self._deviation = None if deviation is None else as_read(deviation)
+        self._is_positive = False  # whether no deviation is known to be zero
         self.results = [np.asarray(result) for result in results]
         self.ways = ways
         self.format = numbers
@@ -80,7 +81,8 @@ class TrackedArray(NDArrayOperatorsMixin):
         if self._deviation is None:
             return np.full(self.exact.shape, self.format.smallest, self.exact.dtype)
         known = np.asarray(self._deviation)
-        if known.size and known.min() >= self.format.smallest:
+        if self._is_positive or (known.size and known.min() >= self.format.smallest):
+            self._is_positive = True
             return known  # the usual case, in which no array is needed
         found: Array = np.maximum(known, self.format.smallest)
         return found
@@ -131,7 +133,7 @@ class TrackedArray(NDArrayOperatorsMixin):
         self.exact = self.exact.copy()
         self.exact[index] = value if other is None else other.exact
         if self.format.rounds:
-            self._deviation = self.deviation.copy()
+            self._deviation, self._is_positive = self.deviation.copy(), False
             self._deviation[index] = 0.0 if other is None else other.deviation
         for i, result in enumerate(self.results):
             self.results[i] = result.copy()
@@ -192,6 +194,10 @@ class TrackedArray(NDArrayOperatorsMixin):
 
     def var(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
         """Mean squared distance from the mean."""
+        return self.spread(axis, keepdims)[1]
+
+    def spread(self, axis: Any = None, keepdims: bool = False) -> tuple[TrackedArray, TrackedArray]:
+        """The distances from the mean, and their mean square."""
         centred: TrackedArray = self - self.mean(axis, keepdims=True)
         found: TrackedArray = (centred * centred).mean(axis, keepdims)
         if any(way.one_pass for way in self.ways):
@@ -200,7 +206,7 @@ class TrackedArray(NDArrayOperatorsMixin):
             for i, way in enumerate(self.ways):
                 if way.one_pass:
                     found.results[i] = short.results[i]
-        return found
+        return centred, found
 
     def std(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
         """Root of the variance."""
@@ -393,12 +399,15 @@ def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedAr
     rounds = function not in _EXACT
     square = np.asarray(of.unit_roundoff * exact) if rounds else np.zeros_like(exact)
     square *= square
+    added = square
     for i in inexact:
-        carried = _carried(function, values, exact, i, operands[i].deviation)
-        if not np.isfinite(carried.max(initial=0.0)):
-            # An infinite operand is infinite in spite of any error, as in 1 / (1 + exp(1000)).
-            carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
-        square += np.square(carried)
+        if function is not np.multiply or i == 0 or operands[i] is not operands[0]:
+            carried = _carried(function, values, exact, i, operands[i].deviation)
+            if not np.isfinite(carried.max(initial=0.0)):
+                # An infinite operand is infinite in spite of any error, as in 1 / (1 + exp(1000)).
+                carried = np.where(np.isinf(values[i]) & np.isfinite(exact), 0.0, carried)
+            added = np.square(carried)
+        square += added  # in `a * a`, both operands add the same
     if function in (np.multiply, np.square) and len(inexact) == len(operands):
         # If a value is zero, this is the only contribution:
         square += np.square(operands[0].deviation * operands[-1].deviation)

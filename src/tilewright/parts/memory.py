@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 _MAPPED_ALONE = 32 << 20  # the maximum that glibc accepts
 _KEPT = 256 << 20
+_GAP = 16  # elements between the rows of a matrix that is to be transposed
 
 
 def keep_freed_memory() -> None:
@@ -31,6 +32,18 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_ALONE)
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
+
+
+def to_transpose(matrix: NDArray[Any]) -> NDArray[Any]:
+    """A copy of a matrix that takes less time to transpose, with gaps between its rows.
+
+    Rows that begin at multiples of a large power of two replace one another in a processor's cache,
+    which makes reading a column four times as slow.
+    """
+    rows, columns = matrix.shape
+    found: NDArray[Any] = np.empty((rows, columns + _GAP), matrix.dtype)[:, :columns]
+    found[...] = matrix
+    return found
 
 
 class KeptMemory:
@@ -48,7 +61,9 @@ class KeptMemory:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         found = next((memory for memory in self._free if len(memory) == size), None)
         if found is None:
-            found = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            at_once = getattr(mmap, "MAP_POPULATE", 0)  # faster than one page fault for each page
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | at_once
+            found = mmap.mmap(-1, size, flags=flags)
         else:
             self._free.remove(found)
         flat: NDArray[Any] = np.frombuffer(found, dtype)  # all views of it refer to this array

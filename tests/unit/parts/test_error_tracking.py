@@ -155,3 +155,22 @@ def test_values_of_narrower_types_have_no_deviation_alone(change: Callable[[Any]
     alone = change(TrackedArray.given(X, (), exact))
     assert alone.exact.tobytes() == change(TrackedArray.given(X)).exact.tobytes()
     assert alone._deviation is None
+
+
+@pytest.mark.parametrize("function", [np.add, np.multiply, np.divide, np.maximum])
+def test_an_array_used_twice_has_the_deviation_of_two_equal_arrays(function: np.ufunc) -> None:
+    one = TrackedArray(X, np.abs(X) * 1e-6, (), ())
+    assert np.array_equal(function(one, one).deviation, function(one, one.copy()).deviation)
+
+
+def test_a_product_carries_the_errors_of_both_operands() -> None:
+    errors = np.array([1e-3]), np.array([1e-2])
+    left, right = (TrackedArray(np.array([2.0]), error, (), ()) for error in errors)
+    np.testing.assert_allclose((left * right).deviation, np.hypot(2e-3, 2e-2), rtol=1e-4)
+
+
+def test_no_deviation_is_zero_after_an_assignment() -> None:
+    values = TrackedArray(np.ones(2), np.ones(2), (), ())
+    assert values.deviation.min() == 1
+    values[0] = 3.0
+    assert values.deviation.tolist() == [values.format.smallest, 1]

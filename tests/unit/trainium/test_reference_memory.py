@@ -12,6 +12,7 @@ from tilewright.parts.arithmetic import SINGLE
 from tilewright.parts.differences import difference
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
+from tilewright.parts.memory import KeptMemory
 from tilewright.parts.problem import FormulaProblem, Problem
 from tilewright.targets.trainium.problems import parts
 from tilewright.targets.trainium.problems.create import create_problem
@@ -48,7 +49,11 @@ def test_parts_of_a_reference_are_those_of_the_whole_formula(
 def test_a_deviation_beyond_float32_does_not_allow_any_error() -> None:
     given = {"x": np.full((2, 4), 1e30, np.float32)}
     found = parts.followed_in_parts(
-        lambda o: {"out": o["x"] * o["x"] * o["x"]}, (2, 4), [(slice(2), given)], SINGLE
+        lambda o: {"out": o["x"] * o["x"] * o["x"]},
+        (2, 4),
+        [(slice(2), given)],
+        SINGLE,
+        KeptMemory(),
     )["out"]
     assert (found.deviation == np.finfo(np.float32).max).all()
 
@@ -95,3 +100,14 @@ def test_outputs_are_compared_with_a_transposed_view_as_with_its_copy(
         assert f"expected {view[wrong[0]]}" in text
     else:
         assert text is None
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1), (2, 0, 1), (1, 0, 2), (0, 3, 2, 1), (1, 0)])
+def test_outputs_are_compared_with_any_view_as_with_its_copy(axes: tuple[int, ...]) -> None:
+    sizes = {2: (6, 20), 3: (2, 3, 20), 4: (2, 3, 4, 5)}[len(axes)]
+    values = np.arange(120, dtype=np.float32).reshape(sizes)
+    view = values.transpose(axes)
+    argument = Argument("out", view.shape, "float32", "output")
+    assert difference(argument, view.copy(), view, Tolerance()) is None
+    text = difference(argument, view.copy() + 1, view, Tolerance())
+    assert text == difference(argument, view.copy() + 1, view.copy(), Tolerance())

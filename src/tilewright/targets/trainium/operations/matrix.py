@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.parts.memory import to_transpose
 from tilewright.targets.trainium.destinations import (
     destination,
     in_sbuf,
@@ -245,13 +246,11 @@ def nc_transpose(
     if dst is not None and dst.memory == "psum":
         _mark_seen(dst)
     if run.valued:
-        values = read(run, view, _of_bounds(view, mask)).reshape(rows, columns)
+        # A copy, which does not change with the source.
+        values = to_transpose(read(run, view, _of_bounds(view, mask)).reshape(rows, columns))
         if chosen_engine == "pe" and view.dtype.is_float and run.machine.name == "trn1":
             values = _spread(values)
-        turned = values.T
-        if out.buffer.result is not None or out.buffer is view.buffer:
-            turned = turned.copy()  # otherwise, it would change with the source
-        write(run, out, turned.reshape(out.shape), mask)
+        write(run, out, values.T.reshape(out.shape), mask)
     return out
 
 

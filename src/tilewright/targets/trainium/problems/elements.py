@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
+from tilewright.parts.memory import KeptMemory
 from tilewright.parts.problem import FormulaProblem, chosen
 from tilewright.targets.trainium.problems.parts import followed_in_parts, slices
 from tilewright.targets.trainium.shapes import Shape
@@ -19,6 +20,7 @@ class ElementProblem(FormulaProblem):
     """Rotary embeddings and depthwise convolutions, with few products for each element."""
 
     def __init__(self, shape: Shape) -> None:
+        self._memory = KeptMemory()
         self.fingerprint = f"trainium {shape.kind} reference 1"
         self.reduction = shape.sizes[3] if shape.kind == "conv1d" else 2
         self._kind = shape.kind
@@ -33,7 +35,7 @@ class ElementProblem(FormulaProblem):
             ((slice(None), p), {"img": image[:, p], "filt": taps[p]})
             for p in slices(channels, count * width)
         )
-        return followed_in_parts(self.formula, image.shape, parts, numbers)
+        return followed_in_parts(self.formula, image.shape, parts, numbers, self._memory)
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out`, with the axes of the input."""

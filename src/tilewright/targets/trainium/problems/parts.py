@@ -14,6 +14,7 @@ from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import Formula, follow
 from tilewright.parts.inputs import Array
+from tilewright.parts.memory import KeptMemory
 
 IN_CACHE = 1 << 17  # elements of float64
 Part = tuple[Any, Mapping[str, Array]]
@@ -21,15 +22,19 @@ Part = tuple[Any, Mapping[str, Array]]
 
 
 def followed_in_parts(
-    formula: Formula, shape: tuple[int, ...], parts: Iterable[Part], numbers: Format
+    formula: Formula,
+    shape: tuple[int, ...],
+    parts: Iterable[Part],
+    numbers: Format,
+    memory: KeptMemory,
 ) -> dict[str, TrackedArray]:
-    """`out` of a formula, with exact values and deviations. The parts cover all of it.
+    """`out` of a formula, in `memory`, with exact values and deviations. The parts cover all of it.
 
     Deviations are kept in float32, because they need few digits. Those that are too large for
     float32 become its largest number, which allows a smaller error.
     """
-    exact = np.empty(shape)
-    deviation = np.empty(shape, np.float32) if numbers.rounds else None
+    exact = memory.empty(shape, np.float64)
+    deviation = memory.empty(shape, np.float32) if numbers.rounds else None
     for index, operands in parts:
         found = follow(formula, operands, (), numbers)["out"]
         exact[index] = found.exact

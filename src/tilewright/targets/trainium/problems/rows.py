@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.parts.arithmetic import Format
 from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.inputs import Array
+from tilewright.parts.memory import KeptMemory
 from tilewright.parts.problem import FormulaProblem, chosen, sampled_rows
 from tilewright.targets.trainium.problems.parts import followed_in_parts, slices
 from tilewright.targets.trainium.shapes import Shape
@@ -21,6 +22,7 @@ class RowProblem(FormulaProblem):
     """Normalisations and running sums, in which each output row depends on one input row."""
 
     def __init__(self, shape: Shape) -> None:
+        self._memory = KeptMemory()
         self.fingerprint = f"trainium {shape.kind} reference 1"
         self.reduction = shape.sizes[1]
         self._kind = shape.kind
@@ -37,7 +39,7 @@ class RowProblem(FormulaProblem):
         name = _ROWS[self._kind]
         rows = operands[name]
         parts = ((p, {**operands, name: rows[p]}) for p in slices(len(rows), rows.shape[1]))
-        return followed_in_parts(self.formula, rows.shape, parts, numbers)
+        return followed_in_parts(self.formula, rows.shape, parts, numbers, self._memory)
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:
         """`out` from the rows and, for normalisations, their weights."""
@@ -49,9 +51,9 @@ class RowProblem(FormulaProblem):
             rows = operands["a"]
             return {"out": rows / np.sqrt((rows * rows).mean(-1, keepdims=True)) * operands["g"]}
         rows = operands["input_tensor"]
-        centred = rows - rows.mean(-1, keepdims=True)
-        spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
-        return {"out": centred / spread * operands["gamma_vector"] + operands["beta_vector"]}
+        centred, variance = rows.spread(-1, keepdims=True)
+        scaled = centred / np.sqrt(variance + 1e-5) * operands["gamma_vector"]
+        return {"out": scaled + operands["beta_vector"]}
 
     def sample(
         self, operands: Mapping[str, Array], rng: np.random.Generator
