@@ -150,8 +150,9 @@ class Processes:
         """A kept process, or else a new one, that proposes for this search."""
         kept = _kept.get() or []
         for process in [p for p in kept if p.preparation == self._preparation]:
+            stopped = process.has_stopped(_STOP_S)
             kept.remove(process)
-            if process.has_stopped(_STOP_S):
+            if stopped:
                 process.open(self._opening)
                 return process
             process.kill()
@@ -208,7 +209,7 @@ class _Process:
 
     def has_stopped(self, timeout_s: float) -> bool:
         """Whether the process is idle, after `stop`, within this number of seconds."""
-        return self._stopped.wait(timeout_s) and not self.has_ended()
+        return not self.has_ended() and self._stopped.wait(timeout_s) and not self.has_ended()
 
     def is_at_work(self) -> bool:
         """Whether answers are still missing."""

@@ -253,6 +253,15 @@ def test_unread_loads_are_looked_for_only_where_the_kernel_waits_for_loads(
     assert not is_offered(COPIED.replace("  mvin(a, SPAD(64), 16, 16);\n", ""), 50.0)
 
 
+def test_targets_with_the_same_name_have_their_own_facts() -> None:
+    """Two searches in one process may use different target files with equal names."""
+    brief = load_target("gemmini").brief()
+    other = replace(brief, commands=tuple(c for c in brief.commands if c.name != "fence"))
+    source = COPIED.replace("  mvin(a, SPAD(64), 16, 16);\n", "")
+    assert "unread-loads" not in (facts.facts_of(brief, source) or ())
+    assert "unread-loads" in (facts.facts_of(other, source) or ())  # `fence` may read them
+
+
 @pytest.mark.parametrize(
     ("element", "is_offered"),
     [("float", False), ("int8_t", True), ("unsigned char", True), ("uint_fast8_t", True)],

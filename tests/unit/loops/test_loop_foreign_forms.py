@@ -28,7 +28,7 @@ POINTERS = (
     "static int32_t square(int32_t x) { return x * x; }\n"
     "static const act acts[] = {twice, square}; static const act one = &square;\n"
     "static void apply(const int8_t *a, int32_t *h, act f, int n) {\n"
-    "  for (int i = 0; i < n; i++) h[i] = f(a[i]) + (*one)(3);\n}\n"
+    "  for (int i = 0; i < n; i++) h[i] = (*f)(a[i]) + (*one)(3);\n}\n"
     "static void again(const int8_t *a, int32_t *h, act f) { apply(a, h, f, 4); }\n"
     "static void old(a, h) const int8_t *a; int32_t *h; { h[9] = a[9]; }\n"
 )

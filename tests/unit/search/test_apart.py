@@ -398,6 +398,34 @@ def test_a_kept_process_that_cannot_be_used_is_replaced(monkeypatch: pytest.Monk
         assert stuck.has_ended()
 
 
+def test_a_kept_process_that_has_ended_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_STOP_S", 1000.0)
+    task = task_of(ToyProposer())
+    with kept_processes():
+        with Processes(task) as way:
+            ended = way._processes[0]
+            ended._child.signal_end()
+            ended._reader.join(120.0)
+        with Processes(task) as way:
+            assert way._processes[0] is not ended
+
+
+def test_a_kept_process_ends_if_the_user_interrupts_the_search_that_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(process: object, timeout_s: float) -> bool:
+        raise KeyboardInterrupt
+
+    task = task_of(ToyProposer())
+    with Processes(task) as new, kept_processes():
+        with Processes(task) as way:
+            kept = way._processes[0]
+        monkeypatch.setattr(processes._Process, "has_stopped", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            new._opened()
+    assert kept.has_ended()
+
+
 def test_a_proposer_that_cannot_be_sent_is_refused_in_a_sentence() -> None:
     proposer = ToyProposer()
     proposer.lock = threading.Lock()  # type: ignore[attr-defined]

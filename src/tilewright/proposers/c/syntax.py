@@ -137,12 +137,22 @@ def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
     """
     found = known.get(node.id)
     if found is None:
-        found = frozenset(_targets(node)).union(*(assigned(c, known) for c in node.named_children))
+        parts = node.named_children
+        if node.type == "call_expression" and _is_named(parts[0]):
+            parts = parts[1:]  # `(*f)(x)` calls a function through f and does not change f
+        found = frozenset(_targets(node)).union(*(assigned(c, known) for c in parts))
         first = node.child_by_field_name("initializer") if node.type == "for_statement" else None
         if first is not None and first.type == "declaration":
             found -= {declared_name(i) for i in first.children_by_field_name("declarator")}
         known[node.id] = found
     return found
+
+
+def _is_named(function: Node) -> bool:
+    """Whether the function of a call is a name, which `*`, `&` and parentheses may surround."""
+    while function.type in ("parenthesized_expression", "pointer_expression"):
+        function = function.named_children[0]
+    return function.type == "identifier"
 
 
 def _targets(node: Node) -> Iterator[str]:

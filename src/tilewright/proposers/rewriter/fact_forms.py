@@ -4,6 +4,8 @@ finds, for `facts`.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tree_sitter import Node
 
 from tilewright.core.errors import InputError
@@ -77,6 +79,7 @@ def _dimensions(parameter: Node) -> int:
     return sum(node.type == "array_declarator" for node in descendants(parameter))
 
 
+@lru_cache(maxsize=256)
 def has_unread_loads(source: str, machine: Machine) -> bool:
     """Whether some loads are never used. Known only for kernels that the rewriter understands
     completely."""

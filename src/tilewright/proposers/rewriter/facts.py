@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from tree_sitter import Node
@@ -76,35 +75,20 @@ def facts_of(
     Finding loads that are never read may take seconds, so this fact is found only if it is one of
     `needed`.
     """
-    asked = _Asked(target.name, source, target)
-    facts = _facts(asked)
-    if facts is not None and _UNREAD in needed and _has_unread_loads(asked):
+    machine = Machine.of(target)
+    facts = _facts(source, machine)
+    if facts is not None and _UNREAD in needed and has_unread_loads(source, machine):
         return facts | {_UNREAD}
     return facts
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A kernel of a target, which is identified by the target's name."""
-
-    name: str
-    source: str
-    target: TargetBrief = field(compare=False)
-
-
 @lru_cache(maxsize=256)  # called again for every plan of a kernel
-def _facts(asked: _Asked) -> frozenset[str] | None:
-    source, machine = asked.source, Machine.of(asked.target)
+def _facts(source: str, machine: Machine) -> frozenset[str] | None:
     try:
         root = parse(as_attributes(expanded(source, machine.effects.keys(), machine.macros)))
     except (InputError, RecursionError):
         return None
     return None if root.has_error else frozenset(_Facts(root, machine).found())
-
-
-@lru_cache(maxsize=256)
-def _has_unread_loads(asked: _Asked) -> bool:
-    return has_unread_loads(asked.source, Machine.of(asked.target))
 
 
 class _Facts:

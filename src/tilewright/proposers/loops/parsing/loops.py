@@ -55,7 +55,6 @@ from tilewright.proposers.loops.parsing.heads import (
 from tilewright.proposers.loops.parsing.records import stride_of
 from tilewright.proposers.loops.parsing.scope import (
     Binding,
-    Callees,
     Interval,
     Place,
     Unknown,
@@ -228,9 +227,7 @@ class Loops(EarlyEnds):
         """
         head = head_of(node)
         parts = (*head.body, *head.update)
-        names = frozenset().union(*(assigned(n, self._changes) for n in parts))
-        # `(*f)(x)` calls a function through f and does not change f.
-        changing = frozenset(n for n in names if not isinstance(self.scope.find(n), Callees))
+        changing = frozenset().union(*(assigned(n, self._changes) for n in parts))
         head, end = self._early_end(head, changing)
         with self._ending(end):
             return self._counted(head, end, changing)
