@@ -87,11 +87,9 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *found, int) {
   *found = {};
   const tw_device &device = *tw_the_device();
   for (size_t i = 0; i + 1 < sizeof found->name && device.name[i]; i++) found->name[i] = device.name[i];
-  found->totalGlobalMem = (size_t)device.memory_gib << 30;
-  if (tw_is_large()) {
-    found->sharedMemPerBlockOptin = 227 << 10;
-    found->sharedMemPerMultiprocessor = 228 << 10;
-  }
+  found->totalGlobalMem = (size_t)device.memory_kib << 10;
+  found->sharedMemPerBlockOptin = device.shared_kib << 10;
+  found->sharedMemPerMultiprocessor = (device.shared_kib + 1) << 10;
   found->major = device.major, found->minor = device.minor;
   found->multiProcessorCount = device.multiprocessors;
   found->l2CacheSize = device.cache_kib << 10;

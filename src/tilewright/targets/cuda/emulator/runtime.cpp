@@ -599,8 +599,9 @@ extern "C" bool tw_is_large(void) { return large; }
 static const char *const NAMES[] = {"NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA B200",
                                     "NVIDIA L40S", "NVIDIA L4", "NVIDIA A10", "NVIDIA GeForce RTX 4090"};
 static const int MANY[] = {40, 46, 58, 68, 72, 82, 84, 108, 114, 128, 132, 142, 148, 170};
+static const int SHARED[] = {99, 163, 227}; /* KiB of a block */
 static const int CAPABILITIES[] = {80, 86, 89, 90, 100, 120};
-static tw_device device = {NAMES[0], 4, 8, 0, 1000000, 1000000, 256, 16, 1, 0};
+static tw_device device = {NAMES[0], 4, 8, 0, 1000000, 1000000, 256, 512, 64, 99, 0};
 
 extern "C" const tw_device *tw_the_device(void) { return &device; }
 
@@ -616,8 +617,9 @@ static void draw_device(uint64_t seed) {
   device.clock_khz = 1000000 + 1000 * below(2000);
   device.memory_clock_khz = 800000 + 1000 * below(13000);
   device.bus_bits = 64 * (1 + below(96));
-  device.cache_kib = 16 << below(14);
-  device.memory_gib = 1 + below(192);
+  device.cache_kib = 512 * (1 + below(256));  /* neither size is a round number on most devices */
+  device.memory_kib = 64 * ((16 << 10) + below(191 * (16 << 10)));
+  device.shared_kib = SHARED[below(sizeof SHARED / sizeof *SHARED)];
   device.random = below(1 << 20);
 }
 

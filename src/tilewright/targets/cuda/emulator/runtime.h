@@ -39,7 +39,7 @@ bool tw_is_large(void);  /* the device: many multiprocessors and inexact fast fu
 /* What a kernel is told about the device; another one in each run, so that no kernel can be right on this one alone. */
 struct tw_device {
   const char *name;
-  int multiprocessors, major, minor, clock_khz, memory_clock_khz, bus_bits, cache_kib, memory_gib, random;
+  int multiprocessors, major, minor, clock_khz, memory_clock_khz, bus_bits, cache_kib, memory_kib, shared_kib, random;
 };
 const tw_device *tw_the_device(void);
 void tw_launch(const char *name, const void *function, int line, const dim3 *grid, const dim3 *block,
