@@ -102,7 +102,7 @@ class RemoteWorker:
         return self._close_log()
 
     ended_with_server = False
-    """It is not forked."""
+    """A worker on another machine is not forked from a process of this one."""
 
     @property
     def exit_text(self) -> str:
