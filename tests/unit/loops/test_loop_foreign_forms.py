@@ -138,6 +138,7 @@ def test_vectors_at_addresses_are_not_pointers() -> None:
     [
         ("H[0] = acts[A[0] & 1](3);", "", "is not supported"),
         ("H[0] = acts[2](3);", "", "is not supported"),
+        ("H[0] = acts[01](3);", "", "is not supported"),
         (
             "other(twice, H);",
             "static void other(act f, int32_t *h) { if (h[0]) f = square; h[1] = f(3); }\n",

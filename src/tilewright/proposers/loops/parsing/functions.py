@@ -14,6 +14,7 @@ After::
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
@@ -63,7 +64,7 @@ class Functions(Results):
         index = 0
         if node.type == "subscript_expression":
             at = field_of(node, "index")
-            if at.type != "number_literal" or not text_of(at).isdecimal():
+            if not re.fullmatch(r"0|[1-9]\d*", text_of(at)):  # `010` is eight
                 return ""
             node, index = field_of(node, "argument"), int(text_of(at))
         found = self.scope.find(text_of(node)) if node.type == "identifier" else None
