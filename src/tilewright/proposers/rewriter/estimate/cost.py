@@ -378,9 +378,7 @@ def _nodes(
                     nodes,
                     tuple(sorted({b for c in ahead for b in touched[c].writes})),
                     tuple(sorted({b for c in delayed for b in touched[c].reads})),
-                    tuple(
-                        sorted({b for c in prefetched for b in touched[c].writes}),
-                    ),
+                    tuple(sorted({b for c in prefetched for b in touched[c].writes})),
                 )
             )
         elif isinstance(stmt, Guard):
