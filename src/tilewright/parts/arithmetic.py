@@ -6,8 +6,10 @@ faster because they are less precise, which a task's check must reject.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +21,8 @@ Order = Literal["sequential", "backwards", "64-way", "pairwise", "library"]
 ALL = 64
 """A number of digits that means no rounding."""
 LANES = 64
-_MOST_PRODUCTS = 1 << 19  # of a matrix product that are held in memory at once
-_MOST_SUMS = 1 << 16  # of a matrix product that advance together, so that they stay in the cache
+_MOST_PRODUCTS = 1 << 18  # of a matrix product that are held in memory at once, in the cache
+_FEWEST_SUMS = 64  # of a matrix product that are computed at once, even if they have many terms
 _APPROXIMATED = (np.exp, np.exp2, np.log, np.tanh, np.sqrt, np.divide, np.reciprocal)
 
 
@@ -88,6 +90,11 @@ class Arithmetic:
         """The numbers in the format of this way."""
         return np.asarray(values, self.format.type)
 
+    @property
+    def rounding(self) -> tuple[Any, int, int]:
+        """What determines the results of functions of elements."""
+        return self.format.type, self.digits, self.function_digits
+
     def elementwise(self, function: np.ufunc, *operands: Array) -> Array:
         """A function of elements; operands in its format."""
         found = self.held(function(*operands))
@@ -108,48 +115,73 @@ class Arithmetic:
 
     def product(self, left: Array, right: Array) -> Array:
         """Matrix product with the rules of `numpy.matmul`."""
-        rows = left[None] if left.ndim == 1 else left
-        columns = right[:, None] if right.ndim == 1 else right
-        taken = self._taken(rows.shape[-1])
-        rows, columns = rows[..., :taken], columns[..., :taken, :]
-        if self.order == "library":
-            found = np.matmul(rows, columns)
-        else:
-            found = self._ordered_product(rows, columns)
-        found = rounded(self._scaled(found, taken, left.shape[-1]), self.digits)
-        if left.ndim == 1:
-            found = found[..., 0, :]
-        return found[..., 0] if right.ndim == 1 else found
-
-    def _ordered_product(self, left: Array, right: Array) -> Array:
-        """The product with sums in a given order, computed for some rows at a time. The terms with
-        the same number in all sums are adjacent in memory, so that each step of all sums is one
-        fast addition.
-        """
-        count = max(left.ndim, right.ndim)
-        first = np.ascontiguousarray(np.moveaxis(_with_axes(left, count), -1, 0))[..., None]
-        second = np.moveaxis(_with_axes(right, count), -2, 0)[..., None, :]
-        order = self.order
-        if order == "backwards":
-            order, first, second = "sequential", first[::-1], second[::-1]
-        rows, width = left.shape[-2], right.size // max(1, len(first))
-        sums, fewest = _OF_PRODUCTS[order]
-        if len(first) and rows * width >= fewest:
-            step = max(1, _MOST_SUMS // width)
-            parts = [sums(first[..., i : i + step, :], second) for i in range(0, rows, step)]
-            return np.concatenate(parts, axis=-2)
-        step = max(1, _MOST_PRODUCTS // max(1, right.size))
-        parts = []
-        for i in range(0, rows, step):
-            terms = np.multiply(first[..., i : i + step, :], second, order="C")
-            parts.append(_SUMS[order](np.moveaxis(terms, 0, -1)))
-        return np.concatenate(parts, axis=-2)
+        return products([self], [left], [right])[0]
 
     def _taken(self, terms: int) -> int:
         return terms if self.part == 1 else max(1, min(terms - 1, round(self.part * terms)))
 
     def _scaled(self, found: Array, taken: int, terms: int) -> Array:
         return found * self.format.type(terms / taken) if self.scaled else found
+
+
+def products(
+    ways: Sequence[Arithmetic], lefts: Sequence[Array], rights: Sequence[Array]
+) -> list[Array]:
+    """The matrix product of each way with the rules of `numpy.matmul`.
+
+    Products of elements are computed once for all ways that have the same operands.
+    """
+    groups: dict[tuple[int, int, float], list[int]] = {}
+    for i, (way, left, right) in enumerate(zip(ways, lefts, rights, strict=True)):
+        groups.setdefault((id(left), id(right), way.part), []).append(i)
+    found: dict[int, Array] = {}
+    for group in groups.values():
+        left, right = lefts[group[0]], rights[group[0]]
+        taken = ways[group[0]]._taken(left.shape[-1])
+        rows = (left[None] if left.ndim == 1 else left)[..., :taken]
+        columns = (right[:, None] if right.ndim == 1 else right)[..., :taken, :]
+        sums = _ordered_products({ways[i].order for i in group}, rows, columns)
+        for i in group:
+            scaled = ways[i]._scaled(sums[ways[i].order], taken, left.shape[-1])
+            found[i] = rounded(scaled, ways[i].digits)
+            if left.ndim == 1:
+                found[i] = found[i][..., 0, :]
+            if right.ndim == 1:
+                found[i] = found[i][..., 0]
+    return [found[i] for i in range(len(ways))]
+
+
+def _ordered_products(orders: set[Order], left: Array, right: Array) -> dict[Order, Array]:
+    """The product with sums in each of these orders.
+
+    Blocks of the result are computed one after another, so that the products of elements of one
+    block stay in the cache. Those with the same number in all sums are adjacent in memory, so that
+    each step of all sums is one fast addition.
+    """
+    found: dict[Order, Array] = {"library": np.matmul(left, right)} if "library" in orders else {}
+    ordered = orders - {"library"}
+    if not ordered:
+        return found
+    terms, outer = left.shape[-1], np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    first = np.ascontiguousarray(np.moveaxis(_with_axes(left, len(outer) + 2), -1, 0))
+    second = np.ascontiguousarray(np.moveaxis(_with_axes(right, len(outer) + 2), -2, 0))
+    sizes = prod(outer), left.shape[-2], right.shape[-1]
+    first, second = (
+        np.broadcast_to(factors, (terms, *outer, size)).reshape(terms, sizes[0], size)
+        for factors, size in ((first, sizes[1]), (second, sizes[2]))
+    )
+    steps, most = [1, 1, 1], max(_FEWEST_SUMS, _MOST_PRODUCTS // max(1, terms))
+    for axis in (2, 1, 0):
+        steps[axis] = max(1, min(sizes[axis], most // prod(steps[axis + 1 :])))
+    totals = {order: np.empty(sizes, left.dtype) for order in ordered}
+    for starts in itertools.product(*map(range, (0, 0, 0), sizes, steps)):
+        at = tuple(slice(i, i + step) for i, step in zip(starts, steps, strict=True))
+        factors = first[:, at[0], at[1], None], second[:, at[0], None, at[2]]
+        multiplied = np.moveaxis(np.multiply(*factors, order="C"), 0, -1)
+        for order, total in totals.items():
+            total[at] = _SUMS[order](multiplied)
+    found.update({o: t.reshape(*outer, *sizes[1:]) for o, t in totals.items()})
+    return found
 
 
 def rounded(values: Array, digits: int) -> Array:
@@ -172,52 +204,12 @@ def _with_axes(values: Array, count: int) -> Array:
 def _sequential(terms: Array) -> Array:
     if terms.shape[-1] == 0:
         return np.zeros(terms.shape[:-1], terms.dtype)
-    if abs(terms.strides[-1]) == terms.itemsize or terms[..., 0].size < _MANY_SUMS:
-        return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
-    totals = terms[..., 0].copy(order="K")  # with the same memory layout as the terms
-    for at in range(1, terms.shape[-1]):
-        np.add(totals, terms[..., at], out=totals)
-    return totals
-
-
-def _running(first: Array, second: Array) -> Array:
-    """Sums of the products of the arrays in two lists, added one after another."""
-    totals: Array = first[0] * second[0]
-    terms = np.empty_like(totals)
-    for left, right in zip(first[1:], second[1:], strict=True):
-        np.multiply(left, right, out=terms)
-        np.add(totals, terms, out=totals)
-    return totals
-
-
-def _running_lanes(first: Array, second: Array) -> Array:
-    """The same with the sums of `_lanes`."""
-    added = -len(first) % LANES
-    if added:
-        first, second = (
-            np.concatenate([factors, np.zeros((added, *factors.shape[1:]), factors.dtype)])
-            for factors in (first, second)
-        )
-    totals = _running(first[::LANES], second[::LANES])
-    for lane in range(1, LANES):
-        np.add(totals, _running(first[lane::LANES], second[lane::LANES]), out=totals)
-    return totals
-
-
-def _running_halves(first: Array, second: Array) -> Array:
-    """The same with the sums of `_pairwise`."""
-    counts = [len(first)]  # of the terms that are left after each addition of halves
-    while counts[-1] > 1:
-        counts.append(-(-counts[-1] // 2))
-
-    def term(additions: int, at: int) -> Array:
-        if additions == 0:
-            return np.asarray(first[at] * second[at])
-        found, other = term(additions - 1, at), at + counts[additions]
-        exists = other < counts[additions - 1]
-        return np.add(found, term(additions - 1, other) if exists else 0, out=found)
-
-    return term(len(counts) - 1, 0)
+    step = abs(terms.strides[-1])
+    others = zip(terms.shape[:-1], terms.strides[:-1], strict=True)
+    if any(size > 1 and 0 < abs(stride) < step for size, stride in others):
+        # numpy adds one term of all sums after another, because other terms are nearer in memory.
+        return np.asarray(np.add.reduce(terms, axis=-1, dtype=terms.dtype, initial=-0.0))
+    return np.add.accumulate(terms, axis=-1, dtype=terms.dtype)[..., -1]
 
 
 def _backwards(terms: Array) -> Array:
@@ -226,9 +218,13 @@ def _backwards(terms: Array) -> Array:
 
 def _lanes(terms: Array) -> Array:
     """64 sums of every 64th term, then the sum of those."""
-    padded = _padded(terms, -terms.shape[-1] % LANES)
-    lanes = padded.reshape(*terms.shape[:-1], -1, LANES)
-    return _sequential(_sequential(np.swapaxes(lanes, -1, -2)))
+    whole = terms.shape[-1] // LANES * LANES
+    rest = _padded(terms[..., whole:], -terms.shape[-1] % LANES)
+    if whole == 0:
+        return _sequential(rest)
+    rows = terms[..., :whole].reshape(*terms.shape[:-1], -1, LANES)
+    lanes = _sequential(np.swapaxes(rows, -1, -2))
+    return _sequential(lanes + rest if rest.shape[-1] else lanes)
 
 
 def _pairwise(terms: Array) -> Array:
@@ -244,23 +240,10 @@ def _library(terms: Array) -> Array:
     return np.asarray(np.sum(terms, axis=-1, dtype=terms.dtype))
 
 
-_MANY_SUMS = 512
-"""Number of sums of non-adjacent terms from which on all sums advance together, term by term. The
-additions are the same, but about ten times as fast as numpy's cumulative sums.
-"""
-_OF_PRODUCTS = {
-    "sequential": (_running, _MANY_SUMS),
-    "64-way": (_running_lanes, 1 << 13),
-    "pairwise": (_running_halves, 1 << 13),
-}
-"""How many sums of products advance together, term by term, and the number of sums from which on
-this is faster than to compute all products first."""
-
-
 def _padded(terms: Array, count: int) -> Array:
     if count == 0:
         return terms
-    zeros = np.zeros((*terms.shape[:-1], count), terms.dtype)
+    zeros = np.zeros_like(terms, shape=(*terms.shape[:-1], count))  # with the same memory layout
     return np.concatenate([terms, zeros], axis=-1)
 
 

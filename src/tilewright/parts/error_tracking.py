@@ -22,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
-from tilewright.parts.arithmetic import SINGLE, Arithmetic, Array, Format, rounded
+from tilewright.parts.arithmetic import SINGLE, Arithmetic, Array, Format, products, rounded
 from tilewright.parts.element_types import is_float, limits
 from tilewright.parts.lazy_arrays import as_read
 
@@ -263,7 +263,8 @@ class TrackedArray(NDArrayOperatorsMixin):
         """Constants of the formula, which are used without rounding."""
         if isinstance(operand, TrackedArray):
             return operand
-        exact, held = np.asarray(operand, self.format.exact), [w.held(operand) for w in self.ways]
+        exact, same = np.asarray(operand, self.format.exact), [operand] * len(self.ways)
+        held = _computed(self.ways, lambda way, value: way.held(value), same)
         return TrackedArray(exact, None, held, self.ways, self.format)
 
     def _so_far(self, function: np.ufunc, axis: int) -> TrackedArray:
@@ -278,7 +279,7 @@ class TrackedArray(NDArrayOperatorsMixin):
 
     def _each(self, change: Callable[[Array], Array]) -> TrackedArray:
         deviation = None if self._deviation is None else change(self._deviation)
-        results = [change(result) for result in self.results]
+        results = _computed(self.ways, lambda _, result: change(result), self.results)
         return TrackedArray(change(self.exact), deviation, results, self.ways, self.format)
 
     def _moved(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -292,22 +293,23 @@ class TrackedArray(NDArrayOperatorsMixin):
 
             return function(*map(taken, args), **{k: taken(v) for k, v in kwargs.items()})
 
-        inexact = False
+        tracked: list[TrackedArray] = []
 
         def deviation_of(followed: TrackedArray) -> Array:
-            nonlocal inexact
-            inexact |= followed._deviation is not None
+            tracked.append(followed)
             return followed.deviation
+
+        def result_of(_: Arithmetic, *given: Array) -> Any:
+            taken = dict(zip(map(id, tracked), given, strict=True))
+            return applied(lambda f: taken[id(f)], lambda value: value)
 
         exact = applied(lambda f: f.exact, lambda value: value)
         deviation = applied(deviation_of, _zero)
-        results = [
-            applied(lambda f, i=i: f.results[i], lambda value: value)  # type: ignore[misc]
-            for i in range(len(self.ways))
-        ]
+        inexact = any(followed._deviation is not None for followed in tracked)
+        results = _computed(self.ways, result_of, *(followed.results for followed in tracked))
 
         def made(exact: Array, deviation: Array | None, *results: Array) -> TrackedArray:
-            held = [way.held(result) for way, result in zip(self.ways, results, strict=True)]
+            held = _computed(self.ways, lambda way, result: way.held(result), results)
             return TrackedArray(exact, deviation, held, self.ways, self.format)
 
         if isinstance(exact, list):
@@ -333,7 +335,7 @@ def narrowed(values: Any, digits: int) -> Any:
     if not isinstance(values, TrackedArray):
         return values
     deviation = _with_digits(values, digits) if values.format.rounds else None
-    results = [rounded(result, digits) for result in values.results]
+    results = _computed(values.ways, lambda _, result: rounded(result, digits), values.results)
     return TrackedArray(values.exact, deviation, results, values.ways, values.format)
 
 
@@ -356,7 +358,9 @@ def stored(values: TrackedArray, dtype: str) -> TrackedArray:
         step = np.maximum(2.0**-digits * np.abs(values.exact), least / 2)
         deviation = np.hypot(values.deviation, step)
     with np.errstate(over="ignore"):
-        results = [result.astype(dtype).astype(result.dtype) for result in values.results]
+        results = _computed(
+            values.ways, lambda _, r: r.astype(dtype).astype(r.dtype), values.results
+        )
     return TrackedArray(values.exact, deviation, results, values.ways, values.format)
 
 
@@ -382,15 +386,32 @@ def _zero(value: Any) -> Any:
     return value
 
 
+def _computed(
+    ways: Sequence[Arithmetic], compute: Callable[..., Array], *operands: Sequence[Array]
+) -> list[Array]:
+    """The result of each way.
+
+    Results are computed once for all ways that round in the same way and have the same operands, so
+    that these ways still have the same arrays.
+    """
+    found: dict[tuple[Any, ...], Array] = {}
+    keys = []
+    for way, *given in zip(ways, *operands, strict=True):
+        keys.append((way.rounding, *map(id, given)))
+        if keys[-1] not in found:
+            found[keys[-1]] = compute(way, *given)
+    return [found[key] for key in keys]
+
+
 def _elements(function: np.ufunc, operands: Sequence[TrackedArray]) -> TrackedArray:
     """A function of elements. The errors of operands are multiplied by the slope of the
     function.
     """
     ways, of, values = operands[0].ways, operands[0].format, [o.exact for o in operands]
     exact = np.asarray(function(*values), of.exact)
-    results = [
-        way.elementwise(function, *(o.results[i] for o in operands)) for i, way in enumerate(ways)
-    ]
+    results = _computed(
+        ways, lambda way, *given: way.elementwise(function, *given), *(o.results for o in operands)
+    )
     inexact = [i for i, operand in enumerate(operands) if operand._deviation is not None]
     if not of.rounds or (function in _EXACT and not inexact):
         return TrackedArray(exact, None, results, ways, of)
@@ -436,9 +457,7 @@ def _product(left: TrackedArray, right: TrackedArray) -> TrackedArray:
     exact, deviation = left.exact @ right.exact, None
     if left.format.rounds:
         deviation = _deviation_of_product(left, right, exact)
-    results = [
-        way.product(x, y) for way, x, y in zip(left.ways, left.results, right.results, strict=True)
-    ]
+    results = products(left.ways, left.results, right.results)
     return TrackedArray(exact, deviation, results, left.ways, left.format)
 
 

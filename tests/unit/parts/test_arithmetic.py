@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.parts.arithmetic import CARELESS, HONEST, Arithmetic, rounded
+from tilewright.parts.arithmetic import CARELESS, HONEST, Arithmetic, products, rounded
 from tilewright.targets.amx.elements import bf16_bits, bf16_values
 
 
@@ -47,6 +47,15 @@ def test_a_product_sums_its_terms_in_that_order(way: Arithmetic, terms: int) -> 
             assert found[i, j] == way.total(left[i] * right[:, j], 0)
     assert (way.product(left[0], right) == found[0]).all()
     assert (way.product(left, right[:, 0]) == found[:, 0]).all()
+
+
+def test_ways_share_products_only_if_they_have_the_same_operands() -> None:
+    left, right, other = data(2, 3, 200), data(200, 4, seed=2), data(200, 4, seed=3)
+    ways = [*HONEST, *CARELESS.values()]
+    rights = [right, right, other, right, *[right] * len(CARELESS)]
+    found = products(ways, [left] * len(ways), rights)
+    for way, result, own in zip(ways, found, rights, strict=True):
+        assert result.tobytes() == way.product(left, own).tobytes(), way.name
 
 
 def test_rounding_is_that_of_the_types_it_stands_for() -> None:

@@ -174,3 +174,14 @@ def test_no_deviation_is_zero_after_an_assignment() -> None:
     assert values.deviation.min() == 1
     values[0] = 3.0
     assert values.deviation.tolist() == [values.format.smallest, 1]
+
+
+def test_ways_that_round_in_the_same_way_share_results_until_a_sum() -> None:
+    values = np.random.default_rng(1).normal(size=(4, 100)).astype("f4")
+    ways = (*HONEST, *CARELESS.values())
+    found = np.pad(np.exp(TrackedArray.given(values, ways)) * 2.0, ((0, 0), (1, 1))).T
+    assert len({id(result) for result in found.results[: len(HONEST)]}) == 1
+    for way, result in zip(ways, found.results, strict=True):
+        own = way.elementwise(np.multiply, way.elementwise(np.exp, way.given(values)), way.held(2))
+        assert result[1:-1].T.tobytes() == own.tobytes(), way.name
+    assert len({result.tobytes() for result in found.sum(0).results[: len(HONEST)]}) == 4
