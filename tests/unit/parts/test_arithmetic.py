@@ -37,6 +37,13 @@ def test_each_order_is_the_one_that_it_is_called() -> None:
     assert len({float(total) for total in found.values()}) == 4
 
 
+@pytest.mark.parametrize("count", [45, 200])
+def test_terms_after_the_last_whole_group_of_64_are_added_to_their_lanes(count: int) -> None:
+    terms = data(count)
+    lanes = np.array([one_by_one(terms[i::64]) for i in range(64)])
+    assert Arithmetic("64-way", "64-way").total(terms, 0) == one_by_one(lanes)
+
+
 @pytest.mark.parametrize("way", HONEST, ids=lambda way: way.name)
 @pytest.mark.parametrize("terms", [1, 2, 63, 64, 65, 200])
 def test_a_product_sums_its_terms_in_that_order(way: Arithmetic, terms: int) -> None:
