@@ -126,11 +126,15 @@ class Endless(ToyProposer):
 
 
 class Asleep(ToyProposer):
-    """Never comes to an end."""
+    """Never comes to an end. It creates the file `begun` when it begins to plan."""
+
+    begun: Path | None = None
 
     def plan(
         self, brief: Brief, parent: Trial, history: History, count: int, seed: int
     ) -> list[Plan]:
+        if self.begun is not None:
+            self.begun.touch()
         time.sleep(1000.0)
         return []
 
@@ -380,13 +384,20 @@ def test_searches_with_the_same_target_see_the_same_object() -> None:
     assert [text.split()[-1] for text in texts] == ["1", "1", "2"]
 
 
-def test_a_kept_process_that_cannot_be_used_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_process_that_cannot_be_used_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(processes, "_STOP_S", 0.2)
     history = toy_history(1, 12)
+    asleep = Asleep()
+    asleep.begun = tmp_path / "begun"
     with kept_processes():
-        with Processes(task_of(Asleep())) as way:
+        with Processes(task_of(asleep)) as way:
             way.begin([Expansion(3, 0, history[0].candidate.id)], history)
             stuck = way._processes[0]
+            # A process that is stopped before it begins does not fall asleep.
+            while not asleep.begun.exists():
+                time.sleep(0.01)
         with Processes(task_of(Knowing())) as way:
             idle = way._processes[0]
             assert idle is not stuck
