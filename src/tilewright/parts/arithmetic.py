@@ -113,10 +113,6 @@ class Arithmetic:
         has larger errors."""
         return rounded(np.add.accumulate(self.held(terms), axis), self.digits)
 
-    def product(self, left: Array, right: Array) -> Array:
-        """Matrix product with the rules of `numpy.matmul`."""
-        return products([self], [left], [right])[0]
-
     def _taken(self, terms: int) -> int:
         return terms if self.part == 1 else max(1, min(terms - 1, round(self.part * terms)))
 

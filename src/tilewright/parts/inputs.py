@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 
 from tilewright.core.records import Argument, content_id
 from tilewright.parts.element_types import is_float, limits
-from tilewright.parts.structured_inputs import structured_floats, structured_integers
+from tilewright.parts.structured_inputs import (
+    one_per_row,
+    structured_floats,
+    structured_integers,
+)
 
 Array = NDArray[Any]
 """The values of an argument."""
@@ -186,7 +190,7 @@ def _draw_integer(
     if distribution == "full-range":
         return _uniform(low, high, shape, dtype, rng)
     if distribution == OF_TIMED_INTEGERS:
-        wide = rng.random((shape[0], *(1 for _ in shape[1:]))) < 0.5
+        wide = rng.random(one_per_row(shape)) < 0.5
         wide.flat[rng.integers(shape[0])] = True
         few = _draw_integer(argument, "small", reduction, rng)
         return np.where(wide, _uniform(low, high, shape, dtype, rng), few)
@@ -228,7 +232,7 @@ def _draw_float(
     shape, of_type = argument.shape, limits(argument.dtype)
     wide, denormal = of_type.maxexp >= 128, float(of_type.tiny) * _DENORMAL
     values: Array
-    rows = (shape[0], *(1 for _ in shape[1:]))
+    rows = one_per_row(shape)
     if distribution == "extremes":
         # All values of a row have one magnitude, so that sums of tiny values and of large values
         # occur separately.

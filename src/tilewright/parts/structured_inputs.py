@@ -6,6 +6,7 @@ where a row is zero, or where two rows are equal, would pass every comparison.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,11 @@ def structured(values: Array, rng: np.random.Generator) -> Array:
     return values
 
 
+def one_per_row(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of an array with one number for each row of an array of this shape."""
+    return (shape[0], *(1 for _ in shape[1:]))
+
+
 def structured_floats(values: Array, rng: np.random.Generator) -> Array:
     """`structured` for floats: half of the rows are first rounded to multiples of a power of two,
     1/2 to 1/256.
@@ -52,7 +58,7 @@ def structured_floats(values: Array, rng: np.random.Generator) -> Array:
     Random floats are almost never halfway between two integers, and almost never equal, so a kernel
     that rounds such values in another way would pass every comparison.
     """
-    rows = (len(values), *(1 for _ in values.shape[1:]))
+    rows = one_per_row(values.shape)
     steps = np.exp2(-rng.integers(1, _MOST_DIGITS, rows, endpoint=True)).astype(values.dtype)
     rounded = np.rint(values / steps) * steps
     return structured(np.where(rng.random(rows) < 0.5, rounded, values), rng)

@@ -36,8 +36,8 @@ AT_A_TIME = 2
 """Number of schedules in one iteration. If there were more, the estimate would be corrected less
 often."""
 FAR_MORE = 2
-"""How many times the gain of the previous schedule that is evaluated at once a schedule has to
-promise to be evaluated at once too."""
+"""A later schedule is evaluated at once if its estimated speedup is more than this number times
+that of the previous schedule that was evaluated at once."""
 ENOUGH = 4
 """Number of consecutive schedules without a gain after which other kernels are made."""
 WIDTH = 2

@@ -44,16 +44,20 @@ def test_terms_after_the_last_whole_group_of_64_are_added_to_their_lanes(count: 
     assert Arithmetic("64-way", "64-way").total(terms, 0) == one_by_one(lanes)
 
 
+def product(way: Arithmetic, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    return products([way], [left], [right])[0]
+
+
 @pytest.mark.parametrize("way", HONEST, ids=lambda way: way.name)
 @pytest.mark.parametrize("terms", [1, 2, 63, 64, 65, 200])
 def test_a_product_sums_its_terms_in_that_order(way: Arithmetic, terms: int) -> None:
     left, right = data(3, terms), data(terms, 4, seed=2)
-    found = way.product(left, right)
+    found = product(way, left, right)
     for i in range(3):
         for j in range(4):
             assert found[i, j] == way.total(left[i] * right[:, j], 0)
-    assert (way.product(left[0], right) == found[0]).all()
-    assert (way.product(left, right[:, 0]) == found[:, 0]).all()
+    assert (product(way, left[0], right) == found[0]).all()
+    assert (product(way, left, right[:, 0]) == found[:, 0]).all()
 
 
 def test_ways_share_products_only_if_they_have_the_same_operands() -> None:
@@ -62,7 +66,7 @@ def test_ways_share_products_only_if_they_have_the_same_operands() -> None:
     rights = [right, right, other, right, *[right] * len(CARELESS)]
     found = products(ways, [left] * len(ways), rights)
     for way, result, own in zip(ways, found, rights, strict=True):
-        assert result.tobytes() == way.product(left, own).tobytes(), way.name
+        assert result.tobytes() == product(way, left, own).tobytes(), way.name
 
 
 def test_rounding_is_that_of_the_types_it_stands_for() -> None:
@@ -96,10 +100,10 @@ def test_many_sums_side_by_side_are_those_one_by_one(
     right[chance.random(right.shape) < 0.1] = -0.0
     left[0, 0] = 1.0
     right[:, 0] = -0.0
-    found = way.product(left, right)
+    found = product(way, left, right)
     assert found.shape == (2, rows, 30)
     for at in list(np.ndindex(2, rows))[:: rows // 10]:
-        one = np.concatenate([way.product(left[at][None], right[:, n : n + 1]) for n in range(30)])
+        one = np.concatenate([product(way, left[at][None], right[:, n : n + 1]) for n in range(30)])
         assert found[at].tobytes() == one.tobytes(), at
     wide = chance.normal(size=(70, 600)).astype("f4")
     totals = np.array([way.total(wide[:, n], 0) for n in range(600)])

@@ -71,7 +71,7 @@ class _Undecided(Exception):
 
 def expanded(source: str, known: Collection[str], defined: Sequence[str] = ()) -> str:
     """The source with its own macros expanded, known conditionals evaluated, attributes that are
-    only hints removed, and prototypes for all functions.
+    only hints removed, and prototypes for functions in the style of K&R.
 
     `known` are names that headers define. `defined` are macros of headers that are expanded too,
     each as the text after `#define`. Directives that define macros, and branches that are not

@@ -138,7 +138,7 @@ def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
     found = known.get(node.id)
     if found is None:
         parts = node.named_children
-        if node.type == "call_expression" and _is_named(parts[0]):
+        if node.type == "call_expression" and without_pointers(parts[0]).type == "identifier":
             parts = parts[1:]  # `(*f)(x)` calls a function through f and does not change f
         found = frozenset(_targets(node)).union(*(assigned(c, known) for c in parts))
         first = node.child_by_field_name("initializer") if node.type == "for_statement" else None
@@ -148,11 +148,11 @@ def assigned(node: Node, known: dict[int, frozenset[str]]) -> frozenset[str]:
     return found
 
 
-def _is_named(function: Node) -> bool:
-    """Whether the function of a call is a name, which `*`, `&` and parentheses may surround."""
-    while function.type in ("parenthesized_expression", "pointer_expression"):
-        function = function.named_children[0]
-    return function.type == "identifier"
+def without_pointers(node: Node) -> Node:
+    """An expression without the `*`, `&` and parentheses around it."""
+    while node.type in ("parenthesized_expression", "pointer_expression"):
+        node = node.child_by_field_name("argument") or node.named_children[0]
+    return node
 
 
 def _targets(node: Node) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.c.syntax import text_of, without_pointers
 from tilewright.proposers.loops.analysis.changes import fresh
 from tilewright.proposers.loops.c_types import common, is_whole, promoted
 from tilewright.proposers.loops.ir import (
@@ -261,9 +261,7 @@ class Expressions:
 
     def member(self, node: Node) -> Binding | None:
         """The meaning of a field of a structure in a variable."""
-        inner = field_of(node, "argument")
-        while inner.type in ("parenthesized_expression", "pointer_expression"):
-            inner = inner.child_by_field_name("argument") or inner.named_children[0]
+        inner = without_pointers(field_of(node, "argument"))
         found = self.scope.find(text_of(inner)) if inner.type == "identifier" else None
         if not isinstance(found, Bundle):
             return None

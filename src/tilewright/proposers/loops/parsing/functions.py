@@ -20,7 +20,13 @@ from typing import TypeVar
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import assigned, descendants, parameters, text_of
+from tilewright.proposers.c.syntax import (
+    assigned,
+    descendants,
+    parameters,
+    text_of,
+    without_pointers,
+)
 from tilewright.proposers.loops.c_types import NAMES, is_whole
 from tilewright.proposers.loops.ir import Number, Type, Var
 from tilewright.proposers.loops.parsing.arithmetic import converted
@@ -59,9 +65,7 @@ class Functions(Results):
 
     def function_at(self, node: Node) -> str:
         """The name of the function of the file that an expression names or points to, or ""."""
-        while node.type in ("parenthesized_expression", "pointer_expression"):
-            node = node.named_children[0]
-        index = 0
+        node, index = without_pointers(node), 0
         if node.type == "subscript_expression":
             at = field_of(node, "index")
             if not re.fullmatch(r"0|[1-9]\d*", text_of(at)):  # `010` is eight
