@@ -284,14 +284,10 @@ class TrackedArray(NDArrayOperatorsMixin):
 
     def _moved(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         def applied(part: Callable[[TrackedArray], Array], constant: Callable[[Any], Any]) -> Any:
-            def taken(value: Any) -> Any:
-                if isinstance(value, TrackedArray):
-                    return part(value)
-                if isinstance(value, (list, tuple)):
-                    return type(value)(taken(v) for v in value)
-                return constant(value)
-
-            return function(*map(taken, args), **{k: taken(v) for k, v in kwargs.items()})
+            given = _replaced([*args, *kwargs.values()], part, constant)
+            return function(
+                *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
+            )
 
         tracked: list[TrackedArray] = []
 
@@ -373,6 +369,21 @@ def _unsupported(function: Any, method: str = "__call__") -> TypeError:
 def _squares(values: Array) -> Array:
     """Sums of squares along the last axis."""
     return np.asarray(np.einsum("...i,...i->...", values, values))
+
+
+def _replaced(
+    value: Any, part: Callable[[TrackedArray], Array], constant: Callable[[Any], Any]
+) -> Any:
+    """Arguments of a NumPy function, with a part of every `TrackedArray` in its place.
+
+    This is not a closure, because a recursive closure keeps its arrays until the next garbage
+    collection.
+    """
+    if isinstance(value, TrackedArray):
+        return part(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_replaced(v, part, constant) for v in value)
+    return constant(value)
 
 
 def _zero(value: Any) -> Any:

@@ -68,8 +68,8 @@ def test_a_convolution_needs_little_more_memory_than_its_result(
         found = problem.reference(given)["out"]
         assert isinstance(found, TrackedArray)
         kept = found.exact.nbytes + found.deviation.nbytes
-        # About 1.3; allocations of other threads count too.
-        assert tracemalloc.get_traced_memory()[1] < 1.8 * kept
+        # The result is in memory that is not traced. Parts take about 0.25 of it.
+        assert tracemalloc.get_traced_memory()[1] < 0.6 * kept
     finally:
         tracemalloc.stop()
 
