@@ -281,7 +281,7 @@ def out_of_time(measured: Measured) -> Failed:
         f"{measured.latency:g} {measured.unit} was not confirmed, because the budget ended before "
         "the kernel could be evaluated again."
     )
-    return Failed("measure", "unconfirmed", log, sandbox=measured.sandbox)
+    return Failed("measure", "unconfirmed", log, cause="out_of_time", sandbox=measured.sandbox)
 
 
 def refutation(measured: Measured, again: Outcome) -> Failed | None:

@@ -127,7 +127,7 @@ def summarize(
         best_precision=winner.verdict.precision if winner else "",
         noise=baseline.noise + winner.noise if baseline and winner else 0.0,
         proposers=tuple(map(str, proposers)) if isinstance(proposers, (list, tuple)) else (),
-        unused_wall_s=_unused_wall_s(run),
+        unused_wall_s=_unused_wall_s(run, history),
         is_out_of_time=late,
     )
 
@@ -138,9 +138,13 @@ def _time_ended(run: RunRecord) -> bool:
     return isinstance(limit, (int, float)) and run.stop_reason.startswith(time_ended_before(limit))
 
 
-def _unused_wall_s(run: RunRecord) -> float:
-    """The rest of the time of a run that ended because its time was spent."""
+def _unused_wall_s(run: RunRecord, history: History) -> float:
+    """The rest of the time of a run that ended because its time was spent; 0 if a candidate was not
+    evaluated again because the rest was too short.
+    """
     limit = run.settings.get("max_wall_s")
+    if any(getattr(t.outcome, "cause", "") == "out_of_time" for t in unconfirmed(history)):
+        return 0.0
     if not isinstance(limit, (int, float)) or run.stop_reason != time_is_spent(limit):
         return 0.0
     return max(0.0, limit - run.wall_s)
@@ -156,11 +160,13 @@ def unconfirmed_words(trials: Sequence[Trial]) -> str:
     causes = [getattr(trial.outcome, "cause", "") for trial in trials]
     wrong = causes.count("wrong_result")
     slower = causes.count("")
-    failed = len(causes) - wrong - slower
+    late = causes.count("out_of_time")
+    failed = len(causes) - wrong - slower - late
     counted = [
         (wrong, "wrong on new inputs"),
         (failed, "not built and run successfully a second time"),
         (slower, "not faster when measured again"),
+        (late, "not evaluated again before the budget ended"),
     ]
     reasons = [(count, words) for count, words in counted if count]
     several = len(reasons) > 1

@@ -11,6 +11,7 @@ from tilewright.cli.searching import summary_json
 from tilewright.cli.summary_table import search_comparison, summary_lines
 from tilewright.core.config import Settings
 from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
+from tilewright.evaluation.screening import out_of_time
 from tilewright.search.summary import Summary, summarize
 from tilewright.testing.runs import measured, run_record
 
@@ -128,6 +129,11 @@ def test_a_search_without_a_win_says_why() -> None:
             "4 candidates looked faster at first, but 2 were wrong on new inputs, 1 was not built "
             "and run successfully a second time and 1 was not faster when measured again",
         ),
+        (
+            ["out_of_time"],
+            "1 candidate looked faster at first, but was not evaluated again before the budget "
+            "ended",
+        ),
     ],
 )
 def test_the_reasons_why_candidates_were_not_confirmed(causes: list[str], words: str) -> None:
@@ -232,11 +238,15 @@ def test_a_search_that_evaluated_only_the_start_says_what_took_the_time() -> Non
 
 
 def test_a_search_that_ends_before_its_budget_says_what_the_rest_was_reserved_for() -> None:
-    def told(wall_s: float, reason: str = "the budget of 20 s is spent") -> str:
+    def told(
+        wall_s: float, reason: str = "the budget of 20 s is spent", history: History = TRIALS
+    ) -> str:
         settings = Settings(max_wall_s=20.0).recorded()
         run = run_record(wall_s=wall_s, stop_reason=reason, settings=settings)
-        return " ".join(shown(summarize(run, TRIALS), TRIALS).split())
+        return " ".join(shown(summarize(run, history), history).split())
 
     assert "The last 3 s, reserved for confirming the best kernel, were not" in told(17.0)
     assert "reserved" not in told(19.5)
     assert "reserved" not in told(17.0, "the budget of 8 evaluations is spent")
+    late = Trial(len(TRIALS), 1, Candidate("late"), out_of_time(measured(4e6)))
+    assert "reserved" not in told(17.0, history=History([*TRIALS, late]))

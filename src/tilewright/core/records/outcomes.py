@@ -193,8 +193,8 @@ class Failed:
     """A candidate that failed: the stage, the kind of failure, the log and the source line.
 
     `bound` is set for "slower_than_limit": the latency it is known to exceed. `cause` is set for
-    "unconfirmed" if the second evaluation failed: the kind of this failure. `sandbox` is that of
-    `Measured`.
+    "unconfirmed" if the second evaluation failed: the kind of this failure, or "out_of_time" if the
+    budget ended before it. `sandbox` is that of `Measured`.
 
     >>> import tilewright as tw
     >>> failed = tw.evaluate("int kernel", "gemmini:gemm-16x16x16").outcome
