@@ -67,8 +67,9 @@ def init(
     """Create a folder for a kernel of your own.
 
     The folder contains a kernel, a reference that computes the correct results, and workload.toml,
-    which describes shapes and types. Without --from-function, these files describe a small matrix
-    product, which you can optimise before you replace it with a kernel of your own.
+    which describes the shapes and types of the kernel's arrays. Without --from-function, the kernel
+    computes a small matrix product. You can optimise this kernel before you replace it with a
+    kernel of your own.
     """
     from tilewright.cli.capabilities import uncheckable, untimed
     from tilewright.core.plugins import load_target

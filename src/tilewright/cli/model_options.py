@@ -23,10 +23,10 @@ Without = Annotated[
     typer.Option(
         "--without",
         metavar="PART",
-        help="Leave out one part of the prompts or of the search (isa, costs, menu, filter, "
-        "dropout, "
-        "feedback, examples, history, failed, done, plan, ensemble, tools, structure or factors), "
-        "to measure what it contributes (docs/llm.md). The option may be repeated.",
+        help="Leave out one part of the prompts or of the search, to measure what the part "
+        "contributes: isa, costs, menu, filter, dropout, feedback, examples, history, failed, "
+        "done, plan, ensemble, tools, structure or factors (docs/llm.md). The option may be "
+        "repeated.",
     ),
 ]
 Edits = Annotated[

@@ -46,8 +46,8 @@ def preflight(
 
     The correctness check of the workload must reject each wrong kernel. `optimize` runs this test
     automatically before the first search for a workload in a project. If the check accepts a wrong
-    kernel, or if the reference returns NaN, or different results in two calls, the command says
-    what to change and ends with exit code 2.
+    kernel, or if the reference returns NaN or gives different results in two calls, the command
+    says what to change and ends with exit code 2.
     """
     from tilewright.core.errors import WorkloadError
     from tilewright.evaluation.preflight.examine import refusal

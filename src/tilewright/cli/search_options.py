@@ -78,8 +78,8 @@ Dropout = Annotated[
     typer.Option(
         "--dropout",
         metavar="P",
-        help="Probability that the search hides an optimisation of the target's menu when a plan "
-        "is made, so that plans differ.",
+        help="Probability with which the search hides each optimisation of the target's menu, so "
+        "that plans differ.",
     ),
 ]
 Patience = Annotated[

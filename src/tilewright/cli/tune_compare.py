@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 EPILOG = """
 \b
 Arms:
-  default           MetaSchedule: evolution, 164 features, its full space
-  restricted        the same on the tiling template
-  af                evolution on analytical features
-  ds                gradient descent on 164 features
-  af-ds             gradient descent on analytical features
-  af-ds-knobs       af-ds on all choices of the template, not only tile sizes
+  default           MetaSchedule's evolutionary search with 164 features
+  restricted        default, but varies only the tile sizes of a template
+  af                restricted, but with analytical features
+  ds                restricted, but with gradient descent
+  af-ds             gradient descent with analytical features
+  af-ds-knobs       af-ds, but varies all choices of the template
   af-ds-pretrained  af-ds with a cost model trained on other workloads
   af-ds-unrelated   af-ds with a cost model trained on other families of workloads
   roller            up to 50 tilings constructed by the rules of ROLLER; CPU only
-  random            uniform among valid tilings
+  random            tilings chosen at random
 
 \b
 Example:
