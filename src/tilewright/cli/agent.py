@@ -47,7 +47,7 @@ def init(
     """Add `tilewright mcp` to the configuration of a coding agent.
 
     The command writes the agent's configuration file for the Model Context Protocol to the project
-    folder, in which you then start the agent. If the file exists already, its other entries do not
+    folder. Start the agent in this folder. If the file exists already, its other entries do not
     change. The command prints what it wrote.
     """
     from tilewright.agents.clients import Server, client_named, write

@@ -26,7 +26,7 @@ def best(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write the kernel to; by default the command prints the kernel.",
+            help="Write the kernel to this file; by default the command prints the kernel.",
         ),
     ] = None,
     project: Project = Path(),

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def bundle(
     run: RunName,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Write the bundle to this file.")
     ],
     project: Project = Path(),
     json: Json = None,

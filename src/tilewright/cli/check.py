@@ -49,10 +49,10 @@ def check(
 ) -> None:
     """Find mistakes in a kernel folder before a search.
 
-    In a few seconds, the command reads workload.toml, compiles the kernel, compares the
-    kernel's results with those of the reference, and verifies that the reference gives the same
-    results when it is called again. If the command finds a mistake, it describes the first mistake
-    in one sentence and ends with exit code 2.
+    In a few seconds, the command reads workload.toml, compiles the kernel, and compares the
+    kernel's results with those of the reference. The command also verifies that the reference gives
+    the same results when it is called again. If the command finds a mistake, it describes the first
+    mistake in one sentence and ends with exit code 2.
     """
     from tilewright.core.errors import NotTimedError
     from tilewright.core.tasks import open_task

@@ -45,7 +45,7 @@ def demo(
     project: Project = Path(),
     json: Json = None,
     report: Annotated[
-        Path, typer.Option("--report", metavar="FILE", help="HTML file to write the report to.")
+        Path, typer.Option("--report", metavar="FILE", help="Write the report to this HTML file.")
     ] = Path("tilewright-demo.html"),
     events: options.Events = None,
     no_color: NoColor = False,

@@ -46,7 +46,7 @@ def experiment(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder to store the runs and the results in; by default a folder with the name "
+            help="Store the runs and the results in this folder; by default a folder with the name "
             "of the experiment's file.",
         ),
     ] = None,

@@ -88,7 +88,7 @@ RunName = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="The run's id, its first characters, or 'latest' for the newest run.",
+        help="The id of a run, the first characters of the id, or 'latest' for the newest run.",
     ),
 ]
 

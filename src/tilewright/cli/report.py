@@ -25,7 +25,7 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="HTML file to write the report to; by default tilewright-RUN.html.",
+            help="Write the report to this HTML file; by default tilewright-RUN.html.",
         ),
     ] = None,
     project: Project = Path(),

@@ -79,7 +79,7 @@ def rewrite(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write the kernel to; by default the command prints the kernel.",
+            help="Write the kernel to this file; by default the command prints the kernel.",
         ),
     ] = None,
     project: UnusedProject = Path(),

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from tilewright.search.summary import Summary
 
 _Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="The id of a run, its first characters, or 'latest'.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="The id of a run, the first characters of the id, or 'latest'."
+    ),
 ]
 
 

@@ -35,8 +35,8 @@ def export(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write. The ending of its name, .csv, .json or .parquet, selects the "
-            "format.",
+            help="Write the table to this file. The ending of its name, .csv, .json or .parquet, "
+            "selects the format.",
         ),
     ],
     project: Project = Path(),

@@ -142,7 +142,7 @@ DispatchFile = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="The C file to write the result of --shapes to; by default kernel_dispatch.c.",
+        help="Write the result of --shapes to this C file; by default kernel_dispatch.c.",
     ),
 ]
 Jobs = Annotated[

@@ -149,7 +149,7 @@ def tune(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder to write the results to; by default tuned-WORKLOAD.",
+            help="Write the results to this folder; by default tuned-WORKLOAD.",
         ),
     ] = None,
     project: Project = Path(),

@@ -93,7 +93,7 @@ def tune_compare(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder to write the measurements, the table and the plots to.",
+            help="Write the measurements, the table and the plots to this folder.",
         ),
     ] = Path("tune-compare"),
     project: UnusedProject = Path(),
