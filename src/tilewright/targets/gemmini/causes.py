@@ -27,8 +27,7 @@ _EXCLUSIVE: Mapping[str, str] = {
     "drain": "config_ex waits until the array is empty, or the last results leave the array",
 }
 _OVERLAPPING: Mapping[str, str] = {
-    "preloads_alone": "the array reads the block of a preload without computing a product at the "
-    "same time",
+    "preloads_alone": "the array reads the block of a preload without also computing a product",
     "product_rows": "the number of rows of A in all products, which is the minimum number of "
     "cycles for these products",
     "rs_full_execute": "a preload or a compute waits for a free entry in its queue",
@@ -36,15 +35,17 @@ _OVERLAPPING: Mapping[str, str] = {
     "waits until products have left the array",
     "full_store_bank": "a store finds its queue full, because the store in progress waits for its "
     "bank",
-    "accumulator_port": "a row waits to be stored, because the array or a load uses its bank",
+    "accumulator_port": "a row waits to be stored, because the array or a load uses the accumulator "
+    "bank of this row",
     "command_wait": "the core waits because the command queue is full",
     "fence_wait": "the core waits at a fence; the array may be working",
     "fetch_wait": "the core waits for instructions; the array may be working",
     "data_wait": "the core waits for data; the array may be working",
     "literal_wait": "the core waits for constants in memory; the array may be working",
-    "l2_hit": "DMA requests that the L2 cache serves (a number, not cycles)",
-    "l2_miss": "DMA requests that go to DRAM (a number, not cycles)",
-    "mispredictions": "branches and jumps that the core mispredicts (a number, not cycles)",
+    "l2_hit": "DMA requests that the L2 cache serves (number of requests, not of cycles)",
+    "l2_miss": "DMA requests that go to DRAM (number of requests, not of cycles)",
+    "mispredictions": "branches and jumps that the core mispredicts (number of branches and jumps, "
+    "not of cycles)",
 }
 
 CAUSES = (
