@@ -35,8 +35,8 @@ _OVERLAPPING: Mapping[str, str] = {
     "waits until products have left the array",
     "full_store_bank": "a store finds its queue full, because the store in progress waits for its "
     "bank",
-    "accumulator_port": "a row waits to be stored, because the array or a load uses the accumulator "
-    "bank of this row",
+    "accumulator_port": "a row waits to be stored, because the array or a load uses the "
+    "accumulator bank of this row",
     "command_wait": "the core waits because the command queue is full",
     "fence_wait": "the core waits at a fence; the array may be working",
     "fetch_wait": "the core waits for instructions; the array may be working",
