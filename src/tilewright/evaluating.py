@@ -49,7 +49,7 @@ class Evaluation:
     """The outcome of one kernel outside any search, with the versions of the tools that evaluated
     it.
 
-    `external` is the result of another simulator, if you requested one and the kernel passed here.
+    `external` is the result of another simulator, if you requested one and the kernel is correct.
     `baselines` are the outcomes of the target's own kernels, if you requested them.
 
     >>> import tilewright as tw

@@ -62,7 +62,7 @@ class Run:
         return self.history.best
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """One row for each trial, with the fields of an `Evaluated` event.
+        """A table with one row for each trial, with the fields of an `Evaluated` event.
 
         Raises `ConfigurationError` if pandas is not installed.
 
@@ -95,7 +95,7 @@ class Run:
 
 
 class OpenRun(Run):
-    """A run for a loop of your own, with `ask` for candidates and `tell` for kernels.
+    """A run that your own loop controls: `ask` returns candidates, and `tell` evaluates kernels.
 
     Call both methods from the same thread.
 
@@ -137,15 +137,15 @@ class OpenRun(Run):
         """Build, check and time a kernel, and record it as a trial of the run.
 
         For a kernel that the run has already evaluated, `tell` returns the earlier trial and uses
-        no budget. `parent` is the candidate id of the kernel from which it was made, by default the
-        best kernel. `note` says what was changed. Raises `InputError` if the budget is spent, so
+        no budget. `parent` is the candidate id of the kernel that you changed, by default that of
+        the best kernel. `note` describes the change. Raises `InputError` if the budget is spent, so
         look at `over` first.
         """
         source = kernel.source if isinstance(kernel, Candidate) else kernel
         return self._steps.tell(source, parent, note)
 
     def use(self, tool: str, **arguments: object) -> Answer:
-        """The answer of one of the tools for agents (docs/agents.md), applied to this run.
+        """Apply one of the tools for agents (docs/agents.md) to this run; returns its answer.
 
         >>> import tilewright as tw
         >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:
@@ -158,7 +158,9 @@ class OpenRun(Run):
 
 
 def open_run(run: str = "latest", *, project: str | Path = ".") -> Run:
-    """The run with this id or prefix, or the newest for "latest"; `UnknownNameError` if none.
+    """The run with this id or prefix of an id; "latest" is the newest run.
+
+    Raises `UnknownNameError` if the project has no such run.
 
     >>> import tilewright as tw
     >>> run = tw.open_run("latest")

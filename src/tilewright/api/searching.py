@@ -88,7 +88,7 @@ async def aoptimize(
     on_event: OnEvent | None = None,
     replay: str | Path | None = None,
 ) -> Run:
-    """`optimize` for an event loop. The search runs in a thread; `on_event` is called in the loop.
+    """`optimize` for an event loop: the search runs in a thread and calls `on_event` in the loop.
 
     If the asyncio task is cancelled, the run is interrupted at its next event and stored. The same
     call continues the run.
@@ -146,7 +146,8 @@ def begin(
 
     The arguments are those of `optimize`. Kernels that you submit are checked, timed and recorded
     like all others, and use the same budget. If you leave the `with` block before the budget is
-    spent, the run is interrupted. `begin` or `optimize` with the same arguments continues it.
+    spent, the run is interrupted. `begin` or `optimize` with the same arguments continues
+    the run.
 
     >>> import tilewright as tw
     >>> with tw.begin("gemmini:gemm-16x16x16", budget="2 evaluations") as run:

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A kernel to make faster, its reference, and arrays like those on which it works.
+    """A kernel to make faster, its reference, and example arrays of its inputs.
 
     The arrays only determine shapes and element types. Kernels are checked and timed on private
     random inputs. The reference is called with the inputs by name, and returns the output or a
@@ -41,10 +41,11 @@ class Task:
         name: the name of the task in results; by default the name of the reference.
         tolerance: allowed difference from the reference. By default, integers must be equal, and
             the allowed error of floats is derived from the reference (docs/tolerance.md).
-        operations: multiply-adds that the computation requires, from which utilisation and bounds
-            are computed. The default of one for each element of the outputs is a lower limit.
+        operations: number of multiply-adds that the computation requires. Utilisation and bounds
+            depend on this number. The default, one for each element of the outputs, is a lower
+            limit.
         reduction: number of products that each output sums; tilewright scales the inputs by it.
-        ranges: lowest and highest value of each input that does not allow every value.
+        ranges: the lowest and the highest allowed value, for each input with such limits.
 
     >>> import numpy as np
     >>> import tilewright as tw

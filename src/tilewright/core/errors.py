@@ -35,7 +35,7 @@ _LISTED = 12
 
 
 class TilewrightError(Exception):
-    """Base of every error a user may see; `exit_code` is what the command line returns.
+    """Base class of all errors that a user may see; `exit_code` is the command line's exit code.
 
     >>> import tilewright as tw
     >>> try:

@@ -77,7 +77,7 @@ def spreadsheet_row(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def event_record(event: Event) -> dict[str, object]:
-    """An event as a JSON-compatible dictionary; its type's name is under "event".
+    """An event as a JSON-compatible dictionary, with the name of its type as "event".
 
     >>> import tilewright as tw
     >>> tw.event_record(tw.events.Stopped("all 3 iterations are done"))
@@ -165,7 +165,7 @@ class EventLines:
     """A listener that appends every event to a file: one JSON object per line, written at once.
 
     In addition to the fields of `event_record`, each line has the "time" in UTC. Lines that the
-    file already contains are kept. `OutputError` if the file cannot be written.
+    file already contains are kept. Raises `OutputError` if the file cannot be written.
 
     >>> import tilewright as tw
     >>> lines = tw.EventLines("events.jsonl")

@@ -24,8 +24,9 @@ class Summary:
 
     `verdict` is "correct" if a kernel passed every check and was measured, and otherwise the kind
     of the starting kernel's failure, or "not evaluated". Latencies are in `unit`, and `quantity`
-    says how they were obtained; utilisations are from 0 to 1. `cached_evaluations` of the
-    `evaluations` have an outcome from the cache. `warnings` are those of the best kernel.
+    says how they were obtained; utilisations are from 0 to 1. `cached_evaluations`
+    is the number of `evaluations` with an outcome from the cache. `warnings` are those of the best
+    kernel.
     `confirmed` is true if the best kernel was rebuilt in a clean process and was correct on fresh
     private inputs. `unconfirmed` are trials that were faster at first, but wrong or slower when
     they were evaluated again; their logs give the reason. `best_precision` is the best kernel's

@@ -150,9 +150,9 @@ class Measured:
     def interval(self) -> tuple[float, float]:
         """The ends of a confidence interval (98 %) of the median latency.
 
-        Without samples, it is the latency with its noise. Otherwise, its ends are two samples of
-        the candidate, by the ranks between which the median lies with this probability (Hollander
-        and Wolfe, Nonparametric Statistical Methods, section 3.6).
+        Without samples, the interval is the latency plus and minus its noise. Otherwise, its ends
+        are two samples of the candidate: those with the ranks between which the median lies with
+        this probability (Hollander and Wolfe, Nonparametric Statistical Methods, section 3.6).
         """
         pooled = sorted(
             sample
@@ -166,8 +166,8 @@ class Measured:
         return min(self.latency, pooled[rank]), max(self.latency, pooled[-1 - rank])
 
     def is_faster_than(self, other: Measured, least_gain: float) -> bool:
-        """Whether the latency is lower by more than this share, and noise does not explain it: the
-        whole interval is below that of the other one.
+        """Whether the latency is lower than that of `other` by more than the share `least_gain`,
+        and noise does not explain the difference: the whole interval is below that of `other`.
         """
         gains = self.latency < other.latency * (1 - least_gain)
         return gains and self.interval[1] < other.interval[0]
@@ -192,9 +192,9 @@ class Measured:
 class Failed:
     """A candidate that failed: the stage, the kind of failure, the log and the source line.
 
-    `bound` is set for "slower_than_limit": the latency it is known to exceed. `cause` is set for
-    "unconfirmed" if the second evaluation failed: the kind of this failure, or "out_of_time" if the
-    budget ended before it. `sandbox` is that of `Measured`.
+    For "slower_than_limit", `bound` is a latency that the candidate exceeds. For "unconfirmed",
+    `cause` is the kind of failure of the second evaluation, or "out_of_time" if the budget ended
+    before this evaluation. `sandbox` has the same meaning as in `Measured`.
 
     >>> import tilewright as tw
     >>> failed = tw.evaluate("int kernel", "gemmini:gemm-16x16x16").outcome
@@ -212,12 +212,12 @@ class Failed:
 
     @property
     def words(self) -> str:
-        """What went wrong, for people: "does not build (link error)"."""
+        """A description of the failure, such as "does not build (link error)"."""
         return f"{_FAILS[self.stage]} ({self.kind_in_words})"
 
     @property
     def kind_in_words(self) -> str:
-        """The kind of failure, for people: "link error"."""
+        """The kind of failure as words, such as "link error"."""
         return self.kind.replace("_", " ")
 
 

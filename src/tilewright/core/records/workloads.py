@@ -35,7 +35,7 @@ class Argument:
 class Tolerance:
     """Accepted difference from the reference: |got - expected| <= absolute + relative*|expected|.
 
-    Both zero means bit-exact.
+    If both are 0, results must be bit-exact.
 
     >>> import tilewright as tw
     >>> tw.Tolerance(absolute=1e-5)
