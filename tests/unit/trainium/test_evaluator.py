@@ -155,6 +155,16 @@ def test_undefined_elements_are_told_from_wrong_ones(task: TrainiumTask) -> None
             "none = nl.subtract",
             "subtract computes undefined values (NaN) from defined ones",
         ),
+        (
+            """    part = nl.ndarray((4, 256), dtype=nl.float32)
+    part[:, 0:200] = nl.load(x[:, 0:200])
+    total = nl.zeros((4, 256), dtype=nl.float32)
+    total += part * 2.0
+    nl.store(out, total)
+""",
+            "total += part",
+            "reads elements of the tensor part of line 9 that were never written",
+        ),
     ],
 )
 def test_undefined_elements_name_the_line_that_they_follow_from(

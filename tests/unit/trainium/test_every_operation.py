@@ -139,6 +139,13 @@ CUBIC = math.sqrt(2 / math.pi) * (X + 0.044715 * X.astype(np.float64) ** 3)
         ("nl.silu_dx(t)", derivative(silu, X)),
         ("nl.gelu_apprx_tanh(t)", 0.5 * X * (1 + np.tanh(CUBIC))),
         ("nl.gelu_apprx_sigmoid(t)", X / (1 + np.exp(-1.702 * X))),
+        ("nl.floor(t * 2.0)", np.floor(X * 2)),
+        ("nl.ceil(t * 2.0)", np.ceil(X * 2)),
+        ("nl.trunc(t * 2.0)", np.trunc(X * 2)),
+        ("nl.mod(t, 0.75)", np.mod(X, np.float32(0.75))),
+        ("nl.mod(t, u)", np.mod(X, Y)),
+        ("nl.fmod(t, u)", np.fmod(X, Y)),
+        ("nl.tan(nl.minimum(nl.maximum(t, -1.2), 1.2))", np.tan(np.clip(X, -1.2, 1.2))),
     ],
 )
 def test_a_function_of_elements(statement: str, expected: np.ndarray) -> None:

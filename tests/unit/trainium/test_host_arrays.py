@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from nki_world import Kernel, numbers, refused
@@ -57,6 +59,62 @@ def test_an_expression_that_grows_without_end_is_not_kept() -> None:
     kernel = Kernel(body, x=X)
     assert kernel.run()[0, 0] == 1 << 20
     assert [t.text for t in kernel.trace.tensors if t.kind == "constant"] == [""]
+
+
+CHANGES = (
+    "c = np.zeros((4, 8))\nfor n in nl.static_range(4):\n    c[n, 2 * n] = n + 1",
+    "c = np.ones((4, 8))\nc[:, 0] /= np.sqrt(2)\nc[1:3, ::2] = -c[1:3, ::2]\nc[0, 0] -= 3",
+    "c = np.arange(32).reshape(4, 8)\nc[c % 3 == 0] = 100\nc[..., -1] = np.arange(4)",
+    "c = np.zeros((4, 8))\nrow = c[2]\nrow[3] = 7\nrow += 1\nc.T[5] = 9",
+    "a = np.zeros((4, 8))\nc = a\na += 2\nb = a.copy()\nb[0] = 5\na *= b",
+    "c = np.zeros((4, 8), dtype=np.float32)\nc[:] = [[1], [2], [3], [4]]\nc **= 2",
+)
+
+
+@pytest.mark.parametrize("statements", CHANGES)
+def test_elements_of_arrays_change_as_in_numpy(statements: str) -> None:
+    kernel = Kernel(f"{statements}\nnl.store(out, nl.load(nl.shared_constant(c)))", x=X)
+    names: dict[str, Any] = {"np": np}
+    exec(statements.replace("nl.static_range", "range"), names)
+    np.testing.assert_array_equal(kernel.run(), np.asarray(names["c"], np.float32))
+
+
+def test_a_constant_keeps_the_values_that_its_array_had() -> None:
+    body = """
+        c = np.zeros((4, 8), dtype=np.float32)
+        before = nl.shared_constant(c)
+        part = c[:, 0:4]
+        c[0, 0] = 1
+        nl.store(out[:, 0:4], nl.load(before[:, 0:4]))
+        nl.store(out[:, 4:8], nl.load(nl.shared_constant(part)))
+    """
+    kernel = Kernel(body, x=X)
+    wanted = np.zeros((4, 8), np.float32)
+    wanted[0, 4] = 1
+    np.testing.assert_array_equal(kernel.run(), wanted)
+    first, second = [t.text for t in kernel.trace.tensors if t.kind == "constant"]
+    assert first
+    assert not second  # the expression of the part would give zeros
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "c[9] = 1", "c[0] = [1, 2]", "c[0, 0] = x", "c[0] = 'a'", "c += np.ones(5)", "c += 0.5",
+        "np.broadcast_to(c, (2, 4, 8))[0] = 1",
+    ],
+)  # fmt: skip
+def test_what_arrays_cannot_hold_is_refused(statement: str) -> None:
+    refused(f"c = np.zeros((4, 8), dtype=np.int32)\n{statement}", "unsupported_operand", x=X)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["T[1] = nothing()", "del T[nothing()]", "T.append(nothing())", "nl.store = nothing"],
+)
+def test_a_value_that_a_statement_of_the_file_cannot_change_is_missing(statement: str) -> None:
+    before = f"T = [1, 2]\n{statement}"
+    refused("nl.store(out, nl.load(x) * T[0])", "undefined_name", before=before, x=X)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,9 @@ class Execution:
         self.reducer_valid = False
         self._serial = 0
         self._host_bytes = 0
+        self.arrays_changed = False
+        """Whether the kernel has changed elements of an array of numpy. The expressions of arrays
+        may then create other values."""
         self._legal_tiles: set[tuple[tuple[int, ...], Memory, int]] = set()
         self.legal_partitions: set[tuple[int, int, tuple[int, ...]]] = set()
         """First partition, number of partitions and steps of operands that have been accepted."""

@@ -88,7 +88,8 @@ def parse(source: str) -> Program:
     except TooLongError as error:
         raise KernelError("too_large", str(error)) from None
     except UnparsableError as error:
-        raise KernelError("syntax", f"the source cannot be parsed: {error.__cause__}") from None
+        # The message of a parser that ran out of memory is empty.
+        raise KernelError("syntax", str(error.__cause__ or "") or str(error)) from None
     nodes = _nodes(tree)
     asks = any(isinstance(n, ast.Attribute) and n.attr == "program_id" for n in nodes)
     return Program(tree, _language(nodes), asks)

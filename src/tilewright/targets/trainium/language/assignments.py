@@ -15,12 +15,15 @@ from tilewright.targets.trainium.language.frames import (
     Frame,
     Statement,
 )
+from tilewright.targets.trainium.language.host_arrays import item as item_of_array
+from tilewright.targets.trainium.language.host_arrays import set_item_of_array
 from tilewright.targets.trainium.language.methods import augmented
 from tilewright.targets.trainium.language.operators import symbol_of
 from tilewright.targets.trainium.language.outer_names import OuterName
 from tilewright.targets.trainium.language.targets import Target, set_item, target_of
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations import assigning
+from tilewright.targets.trainium.tiles.dtypes import HostArray
 from tilewright.targets.trainium.tiles.view import View
 
 
@@ -84,6 +87,8 @@ def _augmented(node: ast.AugAssign) -> Statement:
         run.line = line
         if isinstance(old, View):  # a region of a tile, or a tile in a list or dict
             _in_place(frame, old, symbol, new)
+        elif isinstance(place, HostArray):
+            set_item_of_array(run, place, item, augmented(run, symbol, old, new))
         else:
             set_item(place, item, augmented(run, symbol, old, new), line)
         return NEXT
@@ -98,6 +103,8 @@ def _element(
         place, item = owner(frame), key(frame)
         if isinstance(place, View):
             return place, item, region(frame.run, place, item)
+        if isinstance(place, HostArray):
+            return place, item, item_of_array(frame.run, place, item)
         return place, item, item_of(place, item)
 
     return find

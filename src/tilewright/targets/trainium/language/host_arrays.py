@@ -6,15 +6,17 @@ Every array keeps the numpy expression that creates it, so that a kernel can be 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.targets.trainium.errors import KernelError, not_supported
+from tilewright.targets.trainium.errors import KernelError, not_supported, shown
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.language.host_values import (
+    ELEMENTS_IN_A_STEP,
     computed,
     expression_text,
     key_text,
@@ -198,6 +200,43 @@ def item(run: Execution, array: HostArray, key: Any) -> Any:
     )  # fmt: skip
 
 
+def set_item_of_array(run: Execution, array: HostArray, key: Any, value: Any) -> None:
+    """`array[key] = value`. Arrays that share its memory change, too, as in numpy."""
+    parts = key if isinstance(key, tuple) else (key,)
+    places = tuple(key_value(run, part) for part in parts)
+    new = plain_value(run, value, "an element of an array")
+    _change(run, array, "an index of an array", lambda: picked(array, places),
+            lambda: array.values.__setitem__(places, new))  # fmt: skip
+
+
+def changed_array(run: Execution, symbol: str, array: HostArray, value: Any) -> HostArray:
+    """The array after `array symbol= value`, which changes it in place."""
+    compute, new = _IN_PLACE[symbol], plain_value(run, value, f"operator {symbol}=")
+    _change(run, array, f"operator {symbol}=", lambda: int(array.values.size),
+            lambda: compute(array.values, new))  # fmt: skip
+    return array
+
+
+_IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.iadd, "-": operator.isub, "*": operator.imul, "/": operator.itruediv,
+    "//": operator.ifloordiv, "%": operator.imod, "**": operator.ipow, "<<": operator.ilshift,
+    ">>": operator.irshift, "&": operator.iand, "|": operator.ior, "^": operator.ixor,
+}  # fmt: skip
+
+
+def _change(
+    run: Execution, array: HostArray, name: str, elements: Callable[[], int],
+    change: Callable[[], object],
+) -> None:  # fmt: skip
+    run.arrays_changed = True
+    run.step(1 + elements() // ELEMENTS_IN_A_STEP)
+    try:
+        with np.errstate(all="ignore"):
+            change()
+    except (TypeError, ValueError, IndexError, ArithmeticError) as error:
+        raise KernelError("unsupported_operand", f"{name}: {shown(str(error))}") from None
+
+
 def cast(run: Execution, array: HostArray, dtype: Any) -> Any:
     """`array.astype(dtype)`."""
     kind = plain_value(run, dtype, "astype")
@@ -223,14 +262,8 @@ def attribute_of_array(array: HostArray, name: str) -> Any:
         return HostArray(array.values.T, expression_text(f"{array.text}.T", [], array))
     if name == "astype":
         return Builtin("astype", lambda run, dtype: cast(run, array, dtype))
-    if name in ("reshape", "transpose"):
+    if name in ("reshape", "transpose", "copy", "flatten", "ravel"):
         return Builtin(name, lambda run, *args: _rearranged(run, array, name, args))
-    if name in ("copy", "flatten", "ravel"):
-        shape = (array.values.size,)
-        return Builtin(
-            name,
-            lambda run: array if name == "copy" else _rearranged(run, array, "reshape", shape),
-        )
     if name in _REDUCTIONS:
         return Builtin(f"array.{name}", lambda run: getattr(array.values, name)().item())
     raise not_supported(f"attribute {name!r} of a NumPy array")

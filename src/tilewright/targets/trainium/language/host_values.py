@@ -21,7 +21,8 @@ from tilewright.targets.trainium.tiles.dtypes import (
 MOST_TEXT = 1000
 """Maximum number of characters of an array's expression."""
 _PYTHON_TYPES = {"float": float, "int": int, "bool": bool}
-_ELEMENTS_IN_A_STEP = 1000
+ELEMENTS_IN_A_STEP = 1000
+"""Number of elements whose computation counts as one step of the kernel."""
 _MOST_AXES = 8
 
 
@@ -33,7 +34,7 @@ def computed(
         count = elements()
         if count > MOST_HOST_ELEMENTS:
             raise too_large(f"{name} of {count:,} elements")
-        run.step(1 + count // _ELEMENTS_IN_A_STEP)
+        run.step(1 + count // ELEMENTS_IN_A_STEP)
         with np.errstate(all="ignore"):
             found = np.asarray(compute())
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError) as error:

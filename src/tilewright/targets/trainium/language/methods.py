@@ -18,6 +18,7 @@ from tilewright.targets.trainium.language.arithmetic import (
 from tilewright.targets.trainium.language.classes import special_method
 from tilewright.targets.trainium.language.exceptions import raised
 from tilewright.targets.trainium.language.formats import LONGEST_TEXT, format_text, percent
+from tilewright.targets.trainium.language.host_arrays import changed_array
 from tilewright.targets.trainium.language.iterators import KernelIterator, rest_of
 from tilewright.targets.trainium.language.values import (
     Counter,
@@ -26,6 +27,7 @@ from tilewright.targets.trainium.language.values import (
     LoopRange,
     MemberSet,
 )
+from tilewright.targets.trainium.tiles.dtypes import HostArray
 
 
 def items_to_add(items: Sequence[Any] | MemberSet, more: Any) -> list[Any]:
@@ -49,6 +51,8 @@ def augmented(run: Execution, symbol: str, old: Any, new: Any) -> Any:
         else:
             _extend(old, new)
         return old
+    if isinstance(old, HostArray):
+        return changed_array(run, symbol, old, new)
     own = special_method(old, IN_PLACE.get(symbol, ""))
     if own is not None:
         return own.call(run, [new], {})

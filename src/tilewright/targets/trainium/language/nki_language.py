@@ -118,7 +118,7 @@ def _identity(run: Execution, n: Any, dtype: Any = UINT8) -> View:
     return creation.constant(run, values, dtype)
 
 
-def _inverse(name: str) -> Callable[..., Any]:
+def _of_one_tile(name: str) -> Callable[..., Any]:
     def compute(run: Execution, x: Any, *, dtype: Any = None, mask: Any = None) -> View:
         op = Operator(name, f"nl.{name}")
         kind = dtype or (DTYPES["bool"] if name == "logical_not" else None)
@@ -164,7 +164,7 @@ def _spmd_dim(run: Execution, *sizes: Any) -> int:
 
 
 def _nothing(run: Execution, *args: Any, mask: Any = None) -> None:
-    """A print on the device, which is ignored."""
+    """A print on the device, or a seed of random numbers. Both are ignored."""
 
 
 def _reciprocal(run: Execution, x: Any, *, dtype: Any = None, mask: Any = None) -> View:
@@ -219,7 +219,11 @@ def language_module(version: int) -> Namespace:
     for name, function in _PLAIN.items():
         add(name, function)
     for name in ("invert", "logical_not"):
-        add(name, _inverse(name), name)
+        add(name, _of_one_tile(name), name)
+    for name in ("floor", "ceil", "trunc"):
+        add(name, _of_one_tile(name))
+    for name in ("mod", "fmod"):
+        add(name, _binary(name))
     return Namespace("nl", members)
 
 
@@ -232,10 +236,11 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "gather_flattened": gathers.gather_flattened, "matmul": matrix.matmul,
     "transpose": matrix.transpose, "where": elementwise.where, "mean": reductions.mean,
     "var": reductions.variance, "softmax": composed.softmax, "rms_norm": composed.rms_norm,
+    "tan": composed.tan,
     "broadcast_to": _broadcast_to, "expand_dims": expand_dims, "reshape": reshape,
     "rand": creation.rand, "shared_constant": creation.shared_constant, "dropout": _dropout,
     "loop_reduce": selection.loop_reduce, "program_id": _program_id,
     "num_programs": _num_programs, "nc": _cores, "spmd_dim": _spmd_dim,
     "program_ndim": lambda run: 0 if run.grid is None else len(run.grid.sizes),
-    "device_print": _nothing,
+    "device_print": _nothing, "random_seed": _nothing,
 }  # fmt: skip

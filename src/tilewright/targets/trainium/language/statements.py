@@ -20,7 +20,8 @@ from tilewright.targets.trainium.language import (  # noqa: F401
     targets,
     texts,
 )
-from tilewright.targets.trainium.language.conversion import converts, statement
+from tilewright.targets.trainium.language.classes import Record
+from tilewright.targets.trainium.language.conversion import converts, own_nodes, statement
 from tilewright.targets.trainium.language.flow import bound_names
 from tilewright.targets.trainium.language.frames import (
     NEXT,
@@ -28,14 +29,15 @@ from tilewright.targets.trainium.language.frames import (
     Statement,
 )
 from tilewright.targets.trainium.language.imports import imported
-from tilewright.targets.trainium.language.values import Missing
+from tilewright.targets.trainium.language.values import MemberSet, Missing
+from tilewright.targets.trainium.tiles.dtypes import HostArray
 
 _ENDS = ("too_deep", "too_large", "too_long", "assertion_failed")
 
 
 def module(nodes: Sequence[ast.stmt], frame: Frame) -> None:
-    """Execute a file's statements. A name that a statement cannot define is reported missing where
-    it is used."""
+    """Execute a file's statements. A name that a statement cannot define, or whose value it cannot
+    change, is reported missing where it is used."""
     for node in nodes:
         frame.run.step()
         try:
@@ -46,8 +48,28 @@ def module(nodes: Sequence[ast.stmt], frame: Frame) -> None:
             frame.run.depth = 0
             if error.code != "import_not_allowed":  # whose error says where the import is
                 error.message += f" (line {error.line or node.lineno})"
-            for name in bound_names([node]):
+            for name in bound_names([node]) | _changed_names(node, frame):
                 frame.names[name] = Missing(error)
+
+
+def _changed_names(node: ast.stmt, frame: Frame) -> set[str]:
+    """Names of values that a statement changes, by assigning or deleting an attribute or an element
+    or by a method of a list or another value of the kernel."""
+    found = set()
+    for part in own_nodes([node]):
+        changes = isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(
+            part.ctx, ast.Load
+        )
+        root: ast.AST = part.func if isinstance(part, ast.Call) else part
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        if not isinstance(root, ast.Name):
+            continue
+        calls = isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        value = frame.names.get(root.id)
+        if changes or (calls and isinstance(value, list | dict | MemberSet | Record | HostArray)):
+            found.add(root.id)
+    return found
 
 
 @converts(ast.Import, ast.ImportFrom)

@@ -26,11 +26,13 @@ from tilewright.targets.trainium.language.frames import (
     Function,
     Parameters,
 )
+from tilewright.targets.trainium.language.host_arrays import set_item_of_array
 from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.methods import items_to_add
 from tilewright.targets.trainium.language.outer_names import OuterName
 from tilewright.targets.trainium.language.tile_indices import region
 from tilewright.targets.trainium.operations import assigning
+from tilewright.targets.trainium.tiles.dtypes import HostArray
 from tilewright.targets.trainium.tiles.view import View
 
 Target = Callable[[Frame, Any], None]
@@ -120,6 +122,9 @@ def _to_element(node: ast.Subscript) -> Target:
                     line,
                 )
             assigning.assign(run, region(run, place, item), value)
+            return
+        if isinstance(place, HostArray):
+            set_item_of_array(run, place, item, value)
             return
         set_item(place, item, value, line)
 

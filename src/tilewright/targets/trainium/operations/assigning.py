@@ -174,5 +174,7 @@ def _accumulated(run: Execution, dst: View, value: View, result: Result, adds: b
         place = dst.values()
         place += values
         return True
+    if run.undefined is not None:
+        run.undefined.read(run.line, run.function, value, values)
     write(run, dst, as_float32(read(run, dst)) + values, result.mask)
     return True

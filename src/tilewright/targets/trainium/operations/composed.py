@@ -1,4 +1,4 @@
-"""Operations of `nl` that are composed of others: softmax and rms_norm."""
+"""Operations of `nl` that are composed of others: softmax, rms_norm and tan."""
 
 from __future__ import annotations
 
@@ -64,3 +64,11 @@ def rms_norm(
         run, named("multiply"), normal, w, dtype=dtype or view.dtype, mask=mask,
         across_partitions=True,
     )  # fmt: skip
+
+
+def tan(run: Execution, x: object, *, dtype: DType | None = None, mask: Mask | None = None) -> View:
+    """nl.tan, composed of other operations: sin(x) / cos(x)."""
+    view = tile(run, x, "x")
+    sine = unary(run, "sin", view, dtype=FLOAT32, mask=mask)
+    cosine = unary(run, "cos", view, dtype=FLOAT32, mask=mask)
+    return binary(run, named("divide"), sine, cosine, dtype=dtype or view.dtype, mask=mask)

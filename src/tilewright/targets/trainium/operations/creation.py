@@ -234,8 +234,8 @@ def constant(run: Execution, array: HostArray, dtype: DType) -> View:
     values = array.values
     shape: Sequence[int] = values.shape
     found = run.new_buffer(shape, dtype, "hbm", "constant")
-    found.record.text = array.text
+    found.record.text = "" if run.arrays_changed else array.text
     found.read_only = True
     if run.valued:
-        found.data = np.ascontiguousarray(dtype.rounded(values)).reshape(1, -1)
+        found.data = np.array(dtype.rounded(values), order="C").reshape(1, -1)
     return whole(found)
