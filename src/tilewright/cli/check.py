@@ -18,6 +18,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.wrapping import say_sentence
 from tilewright.core.config import Settings
+from tilewright.core.text import counted
 
 if TYPE_CHECKING:
     from tilewright.core.records import Workload
@@ -64,6 +65,11 @@ def check(
     opened = open_task(folder, settings.recorded())
     workload = opened.task.workload
     say_sentence(f"ok  workload  {arrays(workload)}")
+    template = opened.template
+    if template is not None:
+        count = counted(len(template.points()), "valid combination")
+        values = ", ".join(f"{name} = {value}" for name, value in template.first.items())
+        say_sentence(f"ok  template  {count} of values; the kernel has the first one: {values}")
     measured = None
     try:
         measured = check_kernel(opened, settings)
@@ -88,6 +94,7 @@ def check(
             "target": opened.target.name,
             "latency": measured.latency if measured else None,
             "unit": measured.unit if measured else None,
+            "values": template.first if template else {},
             "quantity": measured.quantity if measured else None,
         },
     )

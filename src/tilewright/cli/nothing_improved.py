@@ -13,6 +13,7 @@ from tilewright.core.records import Failed, Measured
 from tilewright.core.text import counted, listed
 from tilewright.proposers.llm.models import is_model_name
 from tilewright.report.text import duration, number, words
+from tilewright.search.beam import VALUES_ARE_FOUND
 from tilewright.search.summary import unconfirmed_words
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 AT_BOUND = 0.05
 """A kernel is regarded as close to its bound if it is above the bound by at most this share."""
 _STOPPED_EARLY = "slower_than_limit"
+_MORE_VALUES = (
+    "Declare further values or parameters in the template, or leave out --without structure."
+)
 
 
 def reasons(summary: Summary, history: History) -> Iterator[str]:
@@ -34,8 +38,8 @@ def reasons(summary: Summary, history: History) -> Iterator[str]:
         *_unfinished(summary),
         *([] if at_bound else _untried(summary, history)),
         *_not_understood(summary),
-        *_failed(history),
-        *_slower(history),
+        *_failed(summary, history),
+        *_slower(summary, history),
         *_unconfirmed(summary),
         *at_bound,
     ):
@@ -81,6 +85,8 @@ def _untried(summary: Summary, history: History) -> Iterator[str]:
             f"`tilewright models {' '.join(models)} --ask` asks each model once and prints its "
             "answer."
         )
+    elif summary.stop_reason == VALUES_ARE_FOUND:
+        yield f"The template has only one valid combination of values. {_MORE_VALUES}"
     else:
         yield (
             "None of the optimisations that the proposer knows applies to this kernel. Add a "
@@ -97,7 +103,7 @@ def _not_understood(summary: Summary) -> Iterator[str]:
         )
 
 
-def _failed(history: History) -> Iterator[str]:
+def _failed(summary: Summary, history: History) -> Iterator[str]:
     kinds = Counter(
         t.outcome.kind
         for t in _candidates(history)
@@ -105,22 +111,25 @@ def _failed(history: History) -> Iterator[str]:
     )
     if kinds:
         failures = ", ".join(f"{count} {words(kind)}" for kind, count in kinds.most_common())
+        repairs = " With --repairs 2, a language model may correct a failed kernel twice."
         yield (
-            f"Candidates failed ({failures}). `tilewright runs show latest --trials` lists them. "
-            "With --repairs 2, a language model may correct a failed kernel twice."
+            f"Candidates failed ({failures}). `tilewright runs show {summary.run_id} --trials` "
+            f"lists them.{repairs if any(map(is_model_name, summary.proposers)) else ''}"
         )
 
 
-def _slower(history: History) -> Iterator[str]:
+def _slower(summary: Summary, history: History) -> Iterator[str]:
     slower = sum(
         isinstance(t.outcome, Measured) or t.outcome.kind == _STOPPED_EARLY
         for t in _candidates(history)
     )
     if slower:
+        advice = "Try a larger --budget, another --seed or a larger --beam."
+        if summary.stop_reason == VALUES_ARE_FOUND:
+            advice = _MORE_VALUES
         yield (
             f"{counted(slower, 'candidate')} computed correct results but {_was(slower)} no "
-            "faster than the starting kernel. Try a larger --budget, another --seed or a larger "
-            "--beam."
+            f"faster than the starting kernel. {advice}"
         )
 
 

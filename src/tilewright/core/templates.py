@@ -276,6 +276,11 @@ def _values(number: int, name: str, text: str, notation: TemplateNotation) -> tu
             "letters, digits and underscores that is neither min nor max and does not begin with "
             "a digit or with two underscores."
         )
+    if not text.strip():
+        raise InputError(
+            f"line {number} of the template gives parameter {name} no values. List its values, as "
+            f"in {notation.parameter}."
+        )
     try:
         found = tuple(int(part, 0) for part in text.split(","))
     except ValueError:

@@ -16,6 +16,9 @@ from tilewright.core.records import History, Trial
 from tilewright.search.parameter_iterations import values_only
 from tilewright.search.ranking import Ranking, begins_anew
 
+VALUES_ARE_FOUND = "the search for the values of the template has converged"
+"""Why a search ends that only searches the values of a template."""
+
 
 @dataclass(frozen=True, slots=True)
 class BeamSearch:
@@ -28,16 +31,20 @@ class BeamSearch:
         patience: stop if the best kernel has not improved for this number of iterations. Iterations
         without a new candidate are not included. Twice as many of them in a row also end the
         search.
+        values_alone: only the values of a template are searched, so the first iteration without a
+        new candidate ends the search.
     """
 
     width: int = 6
     iterations: int = 15
     patience: int = 4
+    values_alone: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """The strategy that the settings describe."""
-        return cls(settings.beam, settings.iterations, settings.patience)
+        values_alone = "structure" in settings.without
+        return cls(settings.beam, settings.iterations, settings.patience, values_alone)
 
     def select(self, history: History) -> list[Trial]:
         """The beam, the best kernel first: measured kernels that are faster than their parents.
@@ -62,6 +69,8 @@ class BeamSearch:
         ):
             return f"{self.patience} iterations in a row found no faster kernel"
         idle = iteration - 1 - (history[-1].iteration if history else 0)
+        if idle and self.values_alone:
+            return VALUES_ARE_FOUND
         if idle >= 2 * self.patience:
             return f"{idle} iterations in a row proposed nothing new"
         return None

@@ -33,6 +33,27 @@ def test_a_new_folder_passes_its_check(cli: Cli) -> None:
     assert written["latency"] > 0
 
 
+def test_a_template_is_checked_with_its_first_values_and_searched_until_all_are_tried(
+    cli: Cli,
+) -> None:
+    cli("init", "mine", "--target", "trainium")
+    kernel = Path("mine/kernel.py")
+    text = kernel.read_text().replace("512", "TN")
+    kernel.write_text(text.replace("@nki.jit", "TN = tune(512, 256)\n\n\n@nki.jit"))
+    checked = cli("check", "mine", "--json", "check.json").out
+    assert "ok  template  2 valid combinations of values; the kernel has the first one: " in checked
+    assert "TN = 512" in checked
+    assert json.loads(Path("check.json").read_text())["values"] == {"TN": 512}
+    searched = cli("optimize", "mine", "--without", "structure", "--budget", "9 evaluations").out
+    assert "1 candidate computed correct results but was no faster" in searched
+    assert "Declare further values or parameters in the template" in searched
+    assert "2 evaluations in" in searched
+    assert "ended because the search for the values of the template has converged" in searched
+    kernel.write_text(kernel.read_text().replace("(512, 256)", "(512)"))
+    searched = cli("optimize", "mine", "--without", "structure", "--budget", "9 evaluations").out
+    assert "The template has only one valid combination of values." in searched
+
+
 def test_printed_commands_begin_as_the_one_that_printed_them(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

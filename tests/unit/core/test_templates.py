@@ -77,7 +77,7 @@ def test_a_kernel_without_parameters_is_no_template() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("TUNE(TM)", "gives parameter TM the values ''"),
+        ("TUNE(TM)", "gives parameter TM no values. List its values, as in TUNE(TM, 16, 32, 64)."),
         ("TUNE(TM, 16, large)", "expected whole numbers"),
         ("TUNE(TM, 16)\nTUNE(TM, 32)", "declares the parameter TM a second time"),
         ("TUNE(TM, 16)\nTUNE_REQUIRE(TM < TK)", "names TK, which is not a parameter"),

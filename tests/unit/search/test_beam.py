@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilewright.core.config import Settings
 from tilewright.core.records import (
     Candidate,
     Failed,
@@ -17,7 +18,7 @@ from tilewright.core.records import (
     Trial,
     Verdict,
 )
-from tilewright.search.beam import BeamSearch
+from tilewright.search.beam import VALUES_ARE_FOUND, BeamSearch
 from tilewright.testing.search import SearchStrategyContract
 
 
@@ -106,6 +107,15 @@ def test_an_equally_fast_child_is_not_kept(latencies: tuple[float, ...]) -> None
     children = [trial(i, latency, i - 1) for i, latency in enumerate(latencies) if i]
     history = History([trial(0, latencies[0], None, 0), *children])
     assert [t.index for t in BeamSearch().select(history)] == [0]
+
+
+def test_a_search_for_values_ends_with_the_first_iteration_that_proposes_none() -> None:
+    settings = Settings(without=("structure",), iterations=8, patience=3)
+    strategy = BeamSearch.of(settings)
+    tried = History([trial(0, 10.0, None, 0), trial(1, 20.0, 0, 1)])
+    assert strategy.should_stop(tried, 2) is None
+    assert strategy.should_stop(tried, 3) == VALUES_ARE_FOUND
+    assert BeamSearch.of(replace(settings, without=())).should_stop(tried, 3) is None
 
 
 @pytest.mark.parametrize(
