@@ -67,9 +67,9 @@ def check(
     say_sentence(f"ok  workload  {arrays(workload)}")
     template = opened.template
     if template is not None:
-        count = counted(len(template.points()), "valid combination")
+        many = counted(len(template.points()), "valid combination")
         values = ", ".join(f"{name} = {value}" for name, value in template.first.items())
-        say_sentence(f"ok  template  {count} of values; the kernel has the first one: {values}")
+        say_sentence(f"ok  template  {many} of values; the kernel has the first one: {values}")
     measured = None
     try:
         measured = check_kernel(opened, settings)
