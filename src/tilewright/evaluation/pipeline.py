@@ -78,6 +78,19 @@ def evaluate(
     return replace(outcome, sandbox=builder.sandbox) if isinstance(builder, Sandboxed) else outcome
 
 
+def soon_rejected(
+    evaluator: tuple[Builder, Checker, Runner], candidate: Candidate, kinds: Kinds | None = None
+) -> Failed | None:
+    """The failure of a candidate's build or of its first comparison, or None. Raises
+    `UndeclaredFailureError` like `evaluate`.
+    """
+    builder, checker, _ = evaluator
+    found = builder.build(candidate)
+    if isinstance(found, Artifact):
+        found = checker.check_first(found)
+    return _readable(found, kinds) if isinstance(found, Failed) else None
+
+
 def problem(task: Task, candidate: Candidate, kinds: Kinds | None = None) -> Failed | None:
     """The failure of a candidate's build, or the rule that it breaks when it runs, if the task can
     find that out; None for neither. Raises `UndeclaredFailureError` like `evaluate`.

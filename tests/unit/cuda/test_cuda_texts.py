@@ -7,8 +7,10 @@ import re
 import pytest
 
 from tilewright.core.plugins import load_target
+from tilewright.core.records import Argument
 from tilewright.targets.cuda import create_target, target
 from tilewright.targets.cuda.device.gpus import Gpu
+from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.messages import without_messages
 from tilewright.targets.cuda.occupancy import architectures
 
@@ -52,3 +54,15 @@ def test_answers_are_told_of_smaller_sizes_and_of_what_only_a_gpu_checks() -> No
     rules = load_target("kernelbench").brief().rules
     for words in ("smaller sizes", "Inline PTX", "--use_fast_math", "self.norm.eps"):
         assert words in rules
+
+
+@pytest.mark.parametrize(
+    ("dtype", "headers"),
+    [("float32", []), ("float16", ["cuda_fp16.h"]), ("bfloat16", ["cuda_bf16.h"])],
+)
+def test_wrong_kernels_include_the_headers_of_their_types(dtype: str, headers: list[str]) -> None:
+    arguments = Argument("A", (4,), "float32", "input"), Argument("C", (4,), dtype, "output")
+    sources = hostile_kernels(arguments)
+    assert len(sources) == 3
+    for source in sources.values():
+        assert re.findall(r"#include <(.*)>", source) == headers

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from tilewright.core.errors import InternalError, WorkloadError
-from tilewright.core.records import Argument, AttackResult, Workload
+from tilewright.core.records import (
+    Argument,
+    Artifact,
+    AttackResult,
+    Check,
+    Failed,
+    Verdict,
+    Workload,
+)
+from tilewright.core.roles import NOTHING_CHECKED
 from tilewright.evaluation.preflight import guesses, session
 from tilewright.evaluation.preflight.examine import examine, refusal
 from tilewright.testing.scripted import ScriptedEvaluator
@@ -296,6 +305,38 @@ def test_wrong_kernels_that_are_not_compared_are_no_refusal() -> None:
     (result,) = (found for found in examine(TooSlow()) if found.name == "kernel: writes zeros")
     assert result.verdict == "does not apply"
     assert result.log.startswith("does not test the check: it was not compared (timeout")
+
+
+class FirstComparison(ScriptedEvaluator):
+    """Its first comparison rejects every kernel but "correct at first"; it records all others."""
+
+    def __init__(self) -> None:
+        self.compared_further: list[bytes] = []
+
+    def check_first(self, artifact: Artifact) -> Verdict | Failed:
+        if artifact.binary == b"correct at first":
+            return Verdict((Check(1, "uniform"),))
+        return Failed("check", "wrong_result", "differs")
+
+    def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
+        self.compared_further.append(artifact.binary)
+        return Failed("check", "wrong_result", "differs later")
+
+
+class Compared(World):
+    """One with a wrong kernel that the first comparison rejects, and one that it accepts."""
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {"writes zeros": "wrong", "is wrong later": "correct at first"}
+
+
+def test_wrong_kernels_that_one_comparison_rejects_are_not_compared_further() -> None:
+    world, evaluator = Compared(), FirstComparison()
+    world.evaluator = (evaluator,) * 3
+    found = {result.name: (result.verdict, result.log) for result in examine(world)}
+    assert found["kernel: writes zeros"] == ("rejected", "wrong result: differs")
+    assert found["kernel: is wrong later"] == ("rejected", "wrong result: differs later")
+    assert evaluator.compared_further == [b"correct at first"]
 
 
 class EndedWorker:

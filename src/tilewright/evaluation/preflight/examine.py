@@ -10,7 +10,7 @@ from tilewright.core.errors import InternalError, WorkloadError
 from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
 from tilewright.core.roles import Attackable, PublishedRules, SkipsDistributions, Task
 from tilewright.core.text import plain_text
-from tilewright.evaluation.pipeline import Kinds, evaluate
+from tilewright.evaluation.pipeline import Kinds, evaluate, soon_rejected
 from tilewright.evaluation.preflight.attacks import OTHER_INPUTS, TELLING, OutputAttack, attacks
 from tilewright.evaluation.preflight.views import View, is_same
 from tilewright.parts.element_types import is_float
@@ -181,9 +181,14 @@ def _try_shortcut(
 
 
 def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> AttackResult:
-    """Build, run and compare a wrong kernel like a candidate."""
-    request = EvaluationRequest(Candidate(source, proposer="preflight"))
-    outcome = evaluate(task.evaluator, request, kinds=kinds)
+    """Build, run and compare a wrong kernel like a candidate.
+
+    One comparison rejects almost every wrong kernel. Only those that it accepts are evaluated.
+    """
+    candidate = Candidate(source, proposer="preflight")
+    outcome = soon_rejected(task.evaluator, candidate, kinds) or evaluate(
+        task.evaluator, EvaluationRequest(candidate), kinds=kinds
+    )
     text = f"is a kernel that {name}"
     if isinstance(outcome, Failed) and outcome.stage == "build":
         _require_start_that_builds(task)

@@ -9,6 +9,10 @@ from tilewright.core.records import Argument
 from tilewright.parts.hostile import under_own_names
 from tilewright.targets.cuda.launcher import parameters
 
+_HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+"""The headers that declare types of elements. Compiling each of them takes 0.1 s, so it is included
+only for arguments of its type.
+"""
 _HEAD = """\
 template <class T, class V> __global__ void fill(T *to, const V *from, long count, long given) {
   long i = (long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -32,9 +36,9 @@ def hostile_kernels(arguments: Sequence[Argument]) -> Mapping[str, str]:
     if given:
         name = names[arguments.index(given[0])]
         bodies[f"copies {name}"] = "".join(_filled(a, given[0]) for a in written)
-    head = (
-        f"#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n__global__ void nothing() {{}}\n{_HEAD}"
-    )
+    types = {a.dtype for a in arguments}
+    headers = "".join(f"#include <{h}>\n" for t, h in _HEADERS.items() if t in types)
+    head = f"{headers}__global__ void nothing() {{}}\n{_HEAD}"
     entry = f"template <class... Sizes> void kernel({parameters(arguments, {})}, Sizes...)"
     return {name: f"{head}{entry} {{\n{body}}}\n" for name, body in bodies.items()}
 
