@@ -86,6 +86,7 @@ RACES = Kind(
     "RACES",
     (
         "-fsanitize=thread", "--param=tsan-instrument-func-entry-exit=0",
+        "--param=tsan-distinguish-volatile=1",
         "-ftrivial-auto-var-init=zero", "-ffp-contract=fast", "-fexpensive-optimizations",
     ),
 )  # fmt: skip

@@ -6,7 +6,8 @@
 
    What orders accesses: a barrier, for the threads of a block; an operation of a warp, for the threads in its mask;
    atomic operations on global memory by both, for threads of different blocks, where a fence lies between a write and
-   the atomic operation after it; locks (atomicCAS, atomicExch), for threads of one block; streams and events, for
+   the atomic operation after it; in the same way, a volatile write to global memory (a flag), and a volatile read of
+   that flag by a thread of another block; locks (atomicCAS, atomicExch), for threads of one block; streams and events, for
    different launches (streams.h). A write that leaves an element as it was takes part in no race: threads may write the same
    value. Atomic operations that change an element race with plain writes, but neither with one another nor with plain
    reads, which kernels use to look whether an operation is needed; those that locks consist of race with nothing. All
@@ -35,7 +36,12 @@ struct Word {
   uint32_t set; /* the epoch of the last write, also of one that changed nothing */
   uint16_t writer;
   uint8_t written; /* which of its bytes */
+  uint8_t flag;    /* how the last write was made */
 };
+/* The last write was plain; volatile; or volatile, and its thread made another volatile write without a fence between. */
+enum { PLAIN, FLAG, UNFENCED_FLAG };
+/* How a block may know what other blocks have done. */
+enum { NOTHING, BY_FLAGS, BY_ATOMICS };
 enum { MANY_WARPS = 255, MOST_WRITTEN = 64, MOST_WATCHED = 64 << 20 };
 struct Found { Word *words; long array; bool shared; };
 enum { OF_SHARED = -2, OF_VARIABLES = -3 };
@@ -49,12 +55,15 @@ static uint32_t epoch = 1, block_epoch, launch_epoch, atomic_time;
 static uint32_t operations[MOST_WARPS], known[MOST_WARPS][WARP][WARP], locked[MOST_THREADS];
 static uint32_t *begun, *passed_on; /* of each block of a launch: its first epoch, and that of its last atomic operation */
 static uint32_t fenced, *published; /* the time of the block's last fence, and of that before each block's last atomic operation */
+static uint8_t *received; /* by each block: from others */
+static struct Seen { unsigned long reader; uint32_t time; } *seen; /* of each block's flags: the latest that a block has read */
+static struct { Word *words; unsigned count; uint32_t time; } last_flag[MOST_THREADS];
 static unsigned long blocks_begun;
 static struct Work { uint32_t epoch, number; unsigned stream; int line; } *works; /* of this process, by first epoch */
 static unsigned works_used;
 static bool follows_all; /* the work that runs now: no other runs at the same time */
 static bool told[MOST_ARRAYS + 1];
-static struct { char *at; unsigned bytes; int32_t pc; bool atomic; char before[MOST_WRITTEN]; } written;
+static struct { char *at; unsigned bytes; int32_t pc; bool atomic, flag; char before[MOST_WRITTEN]; } written;
 
 template <class T> static T *for_each_word(size_t bytes) {
   void *all = mmap(0, bytes / 4 * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -121,10 +130,14 @@ static void races_launch(unsigned long blocks) {
   free(begun);
   free(passed_on);
   free(published);
+  free(received);
+  free(seen);
   begun = (uint32_t *)calloc(blocks, sizeof *begun);
   passed_on = (uint32_t *)calloc(blocks, sizeof *passed_on);
   published = (uint32_t *)calloc(blocks, sizeof *published);
-  if (!begun || !passed_on || !published) _exit(4);
+  received = (uint8_t *)calloc(blocks, sizeof *received);
+  seen = (Seen *)calloc(blocks, sizeof *seen);
+  if (!begun || !passed_on || !published || !received || !seen) _exit(4);
   blocks_begun = 0;
 }
 
@@ -141,6 +154,7 @@ static void races_block(void) {
   races_barrier();
   block_epoch = begun[blocks_begun++] = epoch;
   memset(locked, 0, sizeof *locked * threads);
+  memset(last_flag, 0, sizeof *last_flag * threads);
   fenced = 0;
 }
 
@@ -164,6 +178,7 @@ static void races_atomic(void *at, size_t bytes, bool locks, int line) {
   if (!is_shared((const char *)at)) {
     passed_on[blocks_begun - 1] = epoch;
     published[blocks_begun - 1] = fenced;
+    received[blocks_begun - 1] = BY_ATOMICS;
   }
   if (!locks) to_be_written((char *)at, bytes, -line, true);
 }
@@ -182,7 +197,7 @@ static unsigned long block_of(const Access &a) {
   return first;
 }
 
-static bool is_handed_on(const Access &a) { return passed_on[block_of(a)] >= a.epoch && passed_on[blocks_begun - 1]; }
+static bool is_handed_on(const Access &a) { return passed_on[block_of(a)] >= a.epoch && received[blocks_begun - 1]; }
 
 static bool lacks_a_fence(const Access &a) { return a.time >= published[block_of(a)]; }
 
@@ -256,15 +271,25 @@ static bool follows_one_of(const Group &group, unsigned bytes, bool shared) {
   return group.bytes & bytes && is_unordered(group, shared);
 }
 
+static bool is_of_another_block(const Access &a) { return a.epoch >= launch_epoch && a.epoch < block_epoch; }
+
+/* Whether two blocks write one flag. That both read flags does not order these writes. */
+static bool overwrites_a_flag(const Word &word, unsigned bytes) {
+  return word.flag && word.written & bytes && is_of_another_block(word.write) &&
+         (received[blocks_begun - 1] != BY_ATOMICS || received[block_of(word.write)] != BY_ATOMICS);
+}
+
 static void wrote(const Found &found, unsigned bytes) {
   Word &word = *found.words;
-  if (follows_a_write(found, bytes)) race("write_write", written.pc, word.write, found);
-  if (follows_one_of(word.read, bytes, found.shared)) race("read_write", written.pc, word.read.access, found);
+  if (follows_a_write(found, bytes) || (on_device && overwrites_a_flag(word, bytes)))
+    race("write_write", written.pc, word.write, found);
+  if (!written.flag && follows_one_of(word.read, bytes, found.shared)) race("read_write", written.pc, word.read.access, found);
   const Group *atomics = atomics_on(found, false);
   if (atomics && follows_one_of(*atomics, bytes, found.shared)) race("atomic_write", written.pc, atomics->access, found);
   word.write = now(written.pc);
   word.writer = current;
   word.written = bytes;
+  word.flag = written.flag ? FLAG : PLAIN;
 }
 
 /* Copies and fills by host code, which are works of their own. */
@@ -273,6 +298,7 @@ static void races_host(const void *at, size_t size, bool writes) {
   const int32_t pc = line_at_work ? -line_at_work : INT32_MIN;
   for (size_t w = 0; found.words && w < (size + 3) / 4; w++, found.words++) {
     written.pc = pc;
+    written.flag = false;
     if (writes) wrote(found, 15), found.words->set = epoch;
     else if (follows_a_write(found, 15)) race("write_read", pc, found.words->write, found);
     else join(found.words->read, 15, pc, found.shared);
@@ -301,7 +327,20 @@ static void races_flush(void) {
   }
 }
 
-static void reads(const char *at, size_t size, void *from) {
+/* A volatile read of a word that another block has written as a flag. Returns false for any other word. */
+static bool reads_a_flag(const Found &found, unsigned bytes, int32_t pc) {
+  const Word &word = *found.words;
+  if (found.shared || !word.flag || !(word.written & bytes) || !is_of_another_block(word.write)) return false;
+  Seen &latest = seen[block_of(word.write)];
+  if (latest.reader != blocks_begun) latest = {blocks_begun, 0};
+  uint8_t &how = received[blocks_begun - 1];
+  if (how == NOTHING) how = BY_FLAGS;
+  if (word.flag == UNFENCED_FLAG && latest.time > word.write.time) race("write_read", pc, word.write, found);
+  if (word.write.time > latest.time) latest.time = word.write.time;
+  return true;
+}
+
+static void reads(const char *at, size_t size, void *from, bool flag = false) {
   /* A copy of a structure is announced as a write and then as a read, before anything is copied. */
   if (written.bytes && !is_unchanged()) races_flush();
   if (!on_device) return;
@@ -310,7 +349,8 @@ static void reads(const char *at, size_t size, void *from) {
   for (const char *end = at + size; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end);
     tell_unset(found, (long)from - 1);
-    if (follows_a_write(found, bytes)) race("write_read", (long)from - 1, found.words->write, found);
+    if (!(flag && reads_a_flag(found, bytes, (long)from - 1)) && follows_a_write(found, bytes))
+      race("write_read", (long)from - 1, found.words->write, found);
     join(found.words->read, bytes, (long)from - 1, found.shared);
   }
 }
@@ -324,12 +364,26 @@ static void to_be_written(char *at, size_t size, int32_t pc, bool atomic) {
   written.bytes = size;
   written.pc = pc;
   written.atomic = atomic;
+  written.flag = false;
   memcpy(written.before, at, size);
 }
 
 static void writes(char *at, size_t size, void *from) {
   races_flush();
   if (on_device) to_be_written(at, size, (long)from - 1, false);
+}
+
+static void writes_a_flag(char *at, size_t size, void *from) {
+  writes(at, size, from);
+  if (!written.bytes || is_shared(at)) return;
+  auto &last = last_flag[current];
+  Word *words = found_at(at).words;
+  for (unsigned w = 0; last.words != words && last.time >= fenced && w < last.count; w++)
+    if (last.words[w].flag) last.words[w].flag = UNFENCED_FLAG;
+  last = {words, (unsigned)(((uintptr_t)at % 4 + size + 3) / 4), ++atomic_time};
+  written.flag = true;
+  passed_on[blocks_begun - 1] = epoch;
+  published[blocks_begun - 1] = fenced;
 }
 
 extern "C" {
@@ -340,6 +394,8 @@ void __tsan_vptr_update(void **, void *) {}
 #define TW_ACCESS(size)                                                                                   \
   void __tsan_read##size(char *at) { reads(at, size, __builtin_return_address(0)); }                      \
   void __tsan_write##size(char *at) { writes(at, size, __builtin_return_address(0)); }                    \
+  void __tsan_volatile_read##size(char *at) { reads(at, size, __builtin_return_address(0), true); }       \
+  void __tsan_volatile_write##size(char *at) { writes_a_flag(at, size, __builtin_return_address(0)); }    \
   void __tsan_unaligned_read##size(char *at) { reads(at, size, __builtin_return_address(0)); }            \
   void __tsan_unaligned_write##size(char *at) { writes(at, size, __builtin_return_address(0)); }
 TW_ACCESS(1)
