@@ -132,6 +132,7 @@ def conditions(body: str) -> list[int | None]:
     [
         "if (blockIdx.y * blockDim.y + threadIdx.y < n) Y[threadIdx.x] = X[threadIdx.x];",
         "if (__ballot_sync(~0u, threadIdx.x < n)) Y[0] = 1;",
+        "if (__popc(__match_any_sync(~0u, threadIdx.x / 2)) == n) Y[0] = 1;",
         "for (int i = threadIdx.x; i < n; i += 32) Y[i] = sqrtf(X[i]);",
         "Y[threadIdx.x] = fmaxf(X[threadIdx.x], 0.0f);",
     ],

@@ -24,6 +24,7 @@
 #include "runtime.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,6 +519,35 @@ static void begin_copies(Fiber &fiber) {
   fiber.copies = nullptr;
   fiber.last_copy = &fiber.copies;
   fiber.batch = 0;
+}
+
+/* Whole numbers in the order of the short floats that have these bits. */
+static int in_order(unsigned bits) { return bits & 0x8000 ? -(int)(bits & 0x7fff) - 1 : (int)bits; }
+static unsigned from_order(int place) { return place < 0 ? 0x8000u | (unsigned)(-place - 1) : (unsigned)place; }
+
+extern "C" unsigned tw_rounded(uint64_t number, int is_bfloat, int side) {
+  double value;
+  memcpy(&value, &number, sizeof value);
+  if (value != value) return 0x7fff;
+  if (!side) side = value < 0 ? 1 : -1;
+  const unsigned infinite = is_bfloat ? 0x7f80 : 0x7c00;
+  int first = in_order(0x8000 | infinite), last = in_order(infinite);
+  if (value == 0) return signbit(value) ? 0x8000 : 0;
+  while (first < last) { /* the greatest that is not above, or the least that is not below */
+    int middle = first + (last - first + (side < 0)) / 2;
+    unsigned bits = from_order(middle), wide = bits << 16;
+    float other;
+    if (is_bfloat) memcpy(&other, &wide, sizeof other);
+    else {
+      unsigned short stored = (unsigned short)bits;
+      _Float16 half;
+      memcpy(&half, &stored, sizeof half);
+      other = (float)half;
+    }
+    if (side < 0) (other <= value ? first : last) = middle - (other > value);
+    else (other >= value ? last : first) = middle + (other < value);
+  }
+  return from_order(first);
 }
 
 extern "C" unsigned tw_lane(void) { return current % WARP; }

@@ -35,6 +35,8 @@ void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 
 void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);
+/* The bits of the short float next to a double: of half or of bfloat16, below (-1), above (1) or towards 0 (0). */
+unsigned tw_rounded(uint64_t number, int is_bfloat, int side);
 bool tw_is_large(void);  /* the device: many multiprocessors and inexact fast functions, or few and exact ones */
 /* What a kernel is told about the device; another one in each run, so that no kernel can be right on this one alone. */
 struct tw_device {
