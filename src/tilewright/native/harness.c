@@ -10,7 +10,8 @@
    SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one after the
    other; around each place lies a page that may not be touched. Inputs are mapped read-only, and
    their memory is sealed against more. Before each call, STACK bytes below the stack of the kernel
-   are overwritten: no kernel may find there what an earlier call left.
+   are overwritten: no kernel may find there what an earlier call left. Before the first call, this
+   is done with nearly the whole stack.
 
    The kernel is an image that the evaluator has linked (image.py): CODE, CONSTANTS and DATA bytes,
    mapped from the address BASE on, then ZEROS bytes, then a table of the addresses of the functions
@@ -32,12 +33,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, SLOTS = 2, MOST = 9, NOWHERE = -1 };
 enum { NOT_MAPPED = 6, NO_FUNCTION = 9 }; /* exit statuses, see process.py */
+enum { MOST_STACK = 1 << 23 };
 enum { MODES_CHANGED = 1001 }; /* in place of a signal, in a reply */
 
 struct command { uint64_t nonce; uint32_t slot[MOST], shift[MOST]; };
@@ -227,6 +230,14 @@ static __attribute__((noinline)) void overwrite_stack(size_t bytes) {
   __asm__ volatile("" : : "r"(below) : "memory");
 }
 
+/* How many bytes of the stack can be overwritten beyond the given ones. */
+static size_t below_stack(size_t bytes) {
+  struct rlimit limit;
+  size_t spare = bytes + 64 * PAGE;  /* what the harness itself uses, and the arguments above it */
+  if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY) return MOST_STACK;
+  return limit.rlim_cur > spare ? limit.rlim_cur - spare : 0;
+}
+
 int main(int argc, char **argv) {
   enum { SOCKET = 1, INPUTS, OUTPUTS, IMAGE, BASE, CODE, ENTRY = CODE + 4, STACK, ARRAYS, FIRST };
   if (argc < FIRST) return 2;
@@ -246,7 +257,7 @@ int main(int argc, char **argv) {
   size_t sizes[4];
   for (int i = 0; i < 4; i++) sizes[i] = strtoull(argv[CODE + i], 0, 10);
   kernel_fn *kernel = (kernel_fn *)strtoull(argv[ENTRY], 0, 10);
-  size_t stack = strtoull(argv[STACK], 0, 10);
+  size_t stack = strtoull(argv[STACK], 0, 10), deep = below_stack(stack);
 #ifdef TILES
   if (!allow_tiles()) return 7;
 #endif
@@ -261,7 +272,8 @@ int main(int argc, char **argv) {
   while (read(messages, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
-    if (stack) overwrite_stack(stack);
+    if (stack) overwrite_stack(stack + deep);
+    deep = 0;
     set_usual_modes();
     kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
     struct reply done = {.argument = NOWHERE, .signal = modes_are_usual() ? 0 : MODES_CHANGED};

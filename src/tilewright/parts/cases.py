@@ -192,7 +192,7 @@ class Cases:
                 size = f"of {self.workload.operations:.2g} operations"
             return f"a task {size} is compared on {', '.join(OF_LARGE)}"
         if self.workload.tolerance != Tolerance():
-            return _OVER_OWN_TOLERANCE if name == "huge values" else None
+            return _OVER_OWN_TOLERANCE if name in ("huge values", inputs.LATER) else None
         try:
             _ = self.alone(number).honest
         except HopelessError as error:

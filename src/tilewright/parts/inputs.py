@@ -25,7 +25,7 @@ from tilewright.parts.structured_inputs import (
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "15"
+VERSION = "16"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -36,10 +36,13 @@ DISTRIBUTIONS = ("small", "full-range", "sparse", "extremes", "structured")
 `small`: outputs spread over the whole range of int8, which is the strongest test of values.
 `full-range`: uniform over the type; outputs saturate. `sparse`: about four products of each output
 are not zero. `extremes`: the bounds of the type, zero and one; for floats, rows of denormals, of
-large values and of small values. `structured`: like `small`, but with rows and blocks that are
-zero, equal or constant; for floats with rows of few binary digits, for integers sometimes like
-`extremes`, and sometimes with values of one sign (`parts.structured_inputs`).
+large values and of small values, and, except in the first argument, columns of denormals.
+`structured`: like `small`, but with rows and blocks that are zero, equal or constant; for floats
+with rows of few binary digits, for integers sometimes like `extremes`, and sometimes with values of
+one sign (`parts.structured_inputs`).
 """
+
+LATER = "huge later values"
 
 FLOAT_DISTRIBUTIONS = (
     *DISTRIBUTIONS,
@@ -51,6 +54,7 @@ FLOAT_DISTRIBUTIONS = (
     "outliers",
     "shifted below",
     "huge values",
+    LATER,
     "positive",
 )
 """The distributions of tasks with floating-point arguments.
@@ -65,6 +69,7 @@ ten million. A running maximum that starts at 0, -1e4 or -1e9 is wrong on them.
 `outliers`: like `small`, but about one value in a thousand is about a thousand times as large, so
 that a part of the inputs does not determine the others.
 `huge values`: the first argument reaches 1e36 divided by the number of terms of a sum.
+`huge later values`: the same for all arguments but the first.
 `positive`: uniform from 0.5 to 1.5, so no sum cancels and yet errors may only be small.
 
 These numbers are for float32. Types with a smaller range or fewer digits get values that they can
@@ -91,8 +96,11 @@ _DENORMAL = 1e-39 / 2.0**-126  # of the least normal number
 
 def distributions(arguments: Iterable[Argument]) -> tuple[str, ...]:
     """The distributions of the inputs of a task with these arguments."""
-    floats = any(a.is_given and is_float(a.dtype) for a in arguments)
-    return FLOAT_DISTRIBUTIONS if floats else DISTRIBUTIONS
+    given = [a for a in arguments if a.is_given]
+    if not any(is_float(a.dtype) for a in given):
+        return DISTRIBUTIONS
+    has_later = any(is_float(a.dtype) for a in given[1:])
+    return tuple(n for n in FLOAT_DISTRIBUTIONS if has_later or n != LATER)
 
 
 def shown_seed(seed: int) -> int:
@@ -121,12 +129,17 @@ def draw(
     """Values for one input; `reduction` is the number of products that each output sums.
 
     `leading` is true for the one argument that gets denormals in the distribution `denormals`, and
-    huge values in `huge values`.
+    huge values in `huge values`. Only the others get huge values in `huge later values`, and
+    columns of denormals in `extremes`.
     """
     if is_float(argument.dtype):
-        if distribution in ("denormals", "huge values") and not leading:
+        of_others = (LATER,) if leading else ("denormals", "huge values")
+        if distribution in of_others:
             distribution = "small"
-        return _draw_float(argument, distribution, reduction, rng)
+        values = _draw_float(argument, distribution, reduction, rng)
+        if distribution == "extremes" and not leading:
+            return _with_denormal_columns(values, rng)
+        return values
     return _draw_integer(argument, distribution, reduction, rng)
 
 
@@ -226,6 +239,24 @@ def _thinned(values: Array, density: float, rng: np.random.Generator) -> Array:
     return values
 
 
+def _with_denormal_columns(values: Array, rng: np.random.Generator) -> Array:
+    """Values of which about a quarter of the columns are replaced by denormals, at least one column
+    if there are several.
+
+    A product adds the rows of its second operand, so a row of denormals has no effect beside the
+    other rows.
+    """
+    if values.ndim < 2:
+        return values
+    columns = values.shape[-1]
+    chosen: Array = rng.random(columns) < 0.25
+    if columns > 1:
+        chosen[rng.integers(columns)] = True
+    scales = float(limits(values.dtype.name).tiny) * _DENORMAL / 10
+    found = rng.choice(_FLOAT_EXTREMES, values.shape) * scales
+    return np.where(chosen, found.astype(values.dtype), values)
+
+
 def _draw_float(
     argument: Argument, distribution: str, reduction: int, rng: np.random.Generator
 ) -> Array:
@@ -244,7 +275,7 @@ def _draw_float(
         most = 6 if wide else 3
         values = rng.standard_normal(shape)
         values *= 10.0 ** rng.integers(-most, most, shape, endpoint=True)
-    elif distribution in ("near overflow", "huge values"):
+    elif distribution in ("near overflow", "huge values", LATER):
         largest = 2.0 ** (int(of_type.maxexp) - _BELOW_OVERFLOW) / reduction
         power = 0.5 if distribution == "near overflow" else 1.0
         values = rng.uniform(-1, 1, shape) * largest**power

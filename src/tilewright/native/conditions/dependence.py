@@ -3,10 +3,11 @@
 The analysis follows values through registers, through places on the stack, and through decisions: a
 variable that is set under a condition on data depends on data. In a function that computes an
 address on its stack, a place there depends on data everywhere if it does anywhere. The analysis is
-conservative: everything that is read through a pointer or returned by a function outside the kernel
-counts as data, except numbers that a mathematical function computes from others that are no data.
-It does not follow values that are passed through several local arrays at once. Of the results that
-are computed from data without a condition, it finds those of `values.py`.
+conservative: everything that is read through a pointer or from a place on the stack that has not
+been written, or returned by a function outside the kernel, counts as data, except numbers that a
+mathematical function computes from others that are no data. It does not follow values that are
+passed through several local arrays at once. Of the results that are computed from data without a
+condition, it finds those of `values.py`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tilewright.native.conditions.quotients import signs_of_quotients
 from tilewright.native.conditions.sequences import floats_of, results_of
 from tilewright.native.conditions.stack_cells import cells_of, is_followed
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
+from tilewright.native.conditions.unwritten import unwritten_reads
 from tilewright.native.conditions.values import nan_condition, value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
@@ -113,8 +115,9 @@ class Analysis:
                     one.condition or nan_condition(function, at) for at, one in enumerate(effects)
                 ]
                 known = Known(
-                    function, effects, conditions, blocks, decided, follows, name in launchers
-                )
+                    function, effects, conditions, blocks, decided, follows, name in launchers,
+                    unwritten_reads(function, effects, blocks),
+                )  # fmt: skip
                 self._known[name] = known
         for name, known in self._known.items():
             for one, its_effects in zip(known.function.code, known.effects, strict=True):
@@ -279,7 +282,8 @@ class Analysis:
             is_known = one.at in self._known_loads
             if one.at in self._addresses:
                 is_known = not self._may_hold_number(known, operand)
-            if not is_known and self._loads_data(known, one, operand, state):
+            is_old = at in known.unwritten and bool(_slot(operand))
+            if not is_known and (is_old or self._loads_data(known, one, operand, state)):
                 self.sources[one.at] = one, operand
                 found = True
         return found

@@ -22,6 +22,7 @@ from tilewright.native.conditions.finding import computed_without, found_in, seq
 from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
+from tilewright.native.conditions.unwritten import keeps_values
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import KernelProcess, ProcessGoneError
@@ -109,7 +110,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         if evaluation.toolchain.threads == 1 or not _RUNS_OPENMP.search(text):
             find = lru_cache(maxsize=1)(partial(computed_without, found.listing))
             sequences = sequences_of(found.listing)
-        keeps = find is not None and found.listing.keeps_variables
+        keeps = find is not None and keeps_values(found.listing)
         others = (*found.sites, *(one for one in sequences if not one.is_float))
         floats = [one for one in sequences if one.is_float]
         alike = _alike_floats(evaluation, found.listing, () if keeps else others, floats)
@@ -192,9 +193,9 @@ def _called(
 ) -> Examined:
     """What the conditions' results were in calls on inputs of every distribution.
 
-    The inputs of the last check are repeated at other addresses. If the kernel `keeps` variables,
-    they are first repeated at the same addresses: a result that is another one then depends on
-    earlier calls.
+    The inputs of the last check are repeated at other addresses. If the kernel `keeps` values, the
+    second call is repeated at the same addresses: a result that is another one then depends on
+    earlier calls. The first call may set variables, such as a table of constants.
 
     The outputs of the first calls, on the inputs of the checks, have been compared before; those of
     further calls are compared here, because conditions may have another result in them.
@@ -204,9 +205,11 @@ def _called(
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
     last = once[-1]
-    turns = [*((one, False) for one in once), *[(last, True)] * keeps, (last, False)]
-    turns += [(one, False) for one in more]
-    again = turns.index((last, False), len(once))
+    second = min(1, len(once) - 1)
+    turns = [*((one, False) for one in once), (last, False), *((one, False) for one in more)]
+    if keeps:
+        turns.insert(second + 1, (once[second], True))
+    again = len(once) + keeps
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
     calls, begun_s = 0, thread_time()
@@ -230,7 +233,7 @@ def _called(
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
             if as_before and (kept := _kept(sites, sequences)):
                 return Examined(kept, calls=calls, is_kept=True)
-            if _is_settled(sites, results, sequences) and calls > len(once) * keeps:
+            if _is_settled(sites, results, sequences) and calls > (second + 1) * keeps:
                 return Examined(calls=calls)
             is_late = thread_time() - begun_s + _cpu_s(process) > MOST_CPU_S
             if calls > again:

@@ -41,6 +41,7 @@ class Known:
     decided: dict[int, list[int]]
     follows_stack: bool  # whether the states contain cells of the stack
     launches: bool  # whether it passes on addresses and sizes only
+    unwritten: frozenset[int]  # positions that read a place on the stack before it is written
     exempt: frozenset[int] = frozenset()  # positions that are no special cases
     entry: set[str] = field(default_factory=set)
     given_on_stack: bool = False  # whether an argument that it reads from the stack is data

@@ -12,7 +12,7 @@ from tilewright.native.conditions.listing import Instruction
 STACK = "stack "
 """What the names of cells begin with."""
 _CELL = 4
-_PLACE = re.compile(r"(-?\d*)\(%rbp\)")
+PLACE = re.compile(r"(-?\d*)\(%rbp\)")
 _WIDTHS = {"b": 1, "w": 2, "l": 4, "d": 4, "q": 8, "ss": 4, "sd": 8}
 _VECTORS = {"x": 16, "y": 32, "z": 64}
 _WIDEST = 64
@@ -42,7 +42,7 @@ def is_followed(code: Sequence[Instruction]) -> bool:
             continue
         for operand in one.operands:
             named = registers(operand)
-            is_place = bool(_PLACE.fullmatch(operand))
+            is_place = bool(PLACE.fullmatch(operand))
             if "sp" in named or ("bp" in named and not is_place):
                 return False
             if is_place and one.name.startswith("lea"):

@@ -61,12 +61,12 @@ class AttentionProblem(FormulaProblem):
 
     fingerprint = "host-c attention reference 3"
     distributions = (
-        *(n for n in inputs.FLOAT_DISTRIBUTIONS if n != "huge values"),
+        *(n for n in inputs.FLOAT_DISTRIBUTIONS if n not in ("huge values", inputs.LATER)),
         *("peaked", "tiny values", "far below"),
     )
-    """`peaked`: one score of each row far above the others. `tiny values`: rows of V in float32's
-    subnormal range. `far below`: scores near -200 or, in a quarter of the rows, near -12,000, where
-    a maximum that was initialised with 0 or with -1e4 is wrong."""
+    """`peaked`: one score of each row far above the others. `tiny values`: rows and columns of V in
+    float32's subnormal range. `far below`: scores near -200 or, in a quarter of the rows, near
+    -12,000, where a maximum that was initialised with 0 or with -1e4 is wrong."""
 
     def __init__(self, shape: Shape) -> None:
         self.reduction = shape.reduction
@@ -86,7 +86,8 @@ class AttentionProblem(FormulaProblem):
             if argument.name == "Q":
                 values *= rng.choice([1.0, 1.0, 1.0, _FURTHER], (argument.shape[0], 1))
         if distribution == "tiny values" and argument.name == "V":
-            values *= rng.choice([1e-39, 1.0], (argument.shape[0], 1))
+            rows, columns = (rng.choice([1e-39, 1.0], n) for n in argument.shape)
+            values *= np.minimum(rows[:, None], columns)
         return values.astype(argument.dtype)
 
     def formula(self, operands: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class SimResult:
     the sizes of all rows that were written. `pc` is the instruction at which the program stopped.
     `later_outputs` are the outputs of each further call, and `finished` is the number of calls that
     ended without a fault or timeout. `cpu_read_data` is true if the CPU read an argument, a static
-    variable, or memory that the accelerator wrote.
+    variable, memory that the accelerator wrote, or a byte of the stack that was not written before.
     """
 
     status: Status

@@ -37,6 +37,12 @@ u64 newest_row(const std::vector<u32>& rows, const Region& region, u64 address, 
   return *std::max_element(first, first + size);
 }
 
+// Whether all these bytes of the stack were written before.
+bool is_filled(const Region& stack, u64 offset, u64 size) {
+  const auto first = stack.filled.begin() + static_cast<std::ptrdiff_t>(offset);
+  return std::all_of(first, first + static_cast<std::ptrdiff_t>(size), [](u8 is) { return is != 0; });
+}
+
 }  // namespace
 
 void Memory::add(Region region) {
@@ -67,16 +73,18 @@ const u8* Memory::read(u64 address, u64 size, u64 pc) {
   if (!region) throw_outside(address, size, Accessor::cpu_load);
   require_written(*region, address, size, Accessor::cpu_load);
   check_order(*region, address, size, pc, Accessor::cpu_load);
-  // Static variables may hold what an earlier call has left.
-  const bool is_variable = region->writable && !region->is_stack;
-  cpu_read_data_ |= is_variable || region->is_argument || !region->stored_rows.empty();
-  return region->bytes.data() + (address - region->base);
+  const u64 offset = address - region->base;
+  const bool may_be_left = region->is_stack ? !is_filled(*region, offset, size) : region->writable;
+  cpu_read_data_ |= may_be_left || region->is_argument || !region->stored_rows.empty();
+  return region->bytes.data() + offset;
 }
 
 u8* Memory::write(u64 address, u64 size, u64 pc) {
   Region& region = writable(address, size, Accessor::cpu_store);
   check_order(region, address, size, pc, Accessor::cpu_store);
-  return region.bytes.data() + (address - region.base);
+  const u64 offset = address - region.base;
+  if (region.is_stack) std::fill_n(region.filled.begin() + static_cast<std::ptrdiff_t>(offset), size, 1);
+  return region.bytes.data() + offset;
 }
 
 const u8* Memory::load_row(u64 address, u64 size, u64 pc) {

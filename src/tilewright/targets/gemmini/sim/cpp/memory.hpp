@@ -32,6 +32,9 @@ struct Region {
   // read before.
   std::vector<u8> written;
 
+  // For each byte of the stack, whether it was written since the program began.
+  std::vector<u8> filled;
+
   // For each byte, 1 + the number of the row moved out to it, and in from it, last (0: none).
   // Allocated by the first such move.
   std::vector<u32> stored_rows;
@@ -78,7 +81,9 @@ class Memory {
   u64 open_orders_made() const { return open_orders_made_; }
   const StoreLog& store_log() const { return store_log_; }
 
-  // Whether the CPU has read an argument, or memory that the accelerator wrote.
+  // Whether the CPU has read an argument, a static variable, memory that the accelerator wrote, or a
+  // byte of the stack that was not written before. An earlier call may have left values in the
+  // second and the last one.
   bool cpu_read_data() const { return cpu_read_data_; }
 
   // Is told what the accelerator writes.

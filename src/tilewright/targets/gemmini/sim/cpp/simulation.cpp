@@ -30,6 +30,7 @@ Region stack_region() {
   region.base = kStackBase;
   region.is_stack = true;
   region.bytes.resize(kStackBytes);
+  region.filled.resize(kStackBytes);
   region.writable = true;
   region.name = "the stack";
   return region;

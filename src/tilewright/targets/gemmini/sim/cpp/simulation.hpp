@@ -72,7 +72,7 @@ struct Result {
   std::vector<std::pair<u64, u64>> executed;  // address of an instruction, how often it ran
   u64 computes = 0;                           // commands that let the array compute
   std::vector<UnorderedPair> unordered;  // that were not raced
-  bool cpu_read_data = false;  // an argument, a static variable, or memory that the accelerator wrote
+  bool cpu_read_data = false;  // see Memory::cpu_read_data
   std::vector<std::pair<u64, Condition>> conditions;  // on data, by address
 };
 
