@@ -249,7 +249,7 @@ def _with_denormal_columns(values: Array, rng: np.random.Generator) -> Array:
     if values.ndim < 2:
         return values
     columns = values.shape[-1]
-    chosen: Array = rng.random(columns) < 0.25
+    chosen: Array = np.less(rng.random(columns), 0.25)
     if columns > 1:
         chosen[rng.integers(columns)] = True
     scales = float(limits(values.dtype.name).tiny) * _DENORMAL / 10
