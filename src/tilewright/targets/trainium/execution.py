@@ -23,6 +23,7 @@ from tilewright.targets.trainium.repeating import (
     FEWEST,
     LEADING,
     Advance,
+    Mark,
     Repetition,
     repetition_of,
 )
@@ -216,7 +217,7 @@ class Execution:
         scope = outer_scope
         repeats = even and self._may_repeat(line, len(values))
         repetition: Repetition | None = None
-        tensors: list[int] = []
+        marks: list[Mark] = []
         outer_seen, self.seen = self.seen, {} if repeats else self.seen
         outer_first, self.first_written = self.first_written, set()
         before, serial = self.steps, self._serial
@@ -224,7 +225,7 @@ class Execution:
             for number, value in enumerate(values):
                 if repeats and number == LEADING:
                     assert self.trace is not None
-                    repetition = repetition_of(self.trace, loop, tensors)
+                    repetition = repetition_of(self.trace, loop, marks)
                     if repetition is not None and not self._stays_first(repetition, serial):
                         repetition = None
                     if repetition is not None:
@@ -234,7 +235,7 @@ class Execution:
                     continue
                 self.step()
                 if repeats and self.trace is not None:
-                    tensors.append(len(self.trace.tensors))
+                    marks.append(Mark(len(self.trace.tensors), len(self.trace.loops)))
                 starts.append(len(instructions))
                 self._serial += 1
                 scope = self.scope = Scope(outer_scope, loop, number, self._serial)
@@ -245,7 +246,7 @@ class Execution:
                 yield value
                 scope.alive = False
             if repetition is not None and self.trace is not None:
-                repetition.complete(self.trace, loop, tensors)
+                repetition.complete(self.trace, loop, marks)
                 self._stamp_repeated(repetition)
         finally:
             self.seen, self.first_written = outer_seen, outer_first

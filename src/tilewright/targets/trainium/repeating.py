@@ -1,12 +1,16 @@
-"""Records most iterations of an innermost loop from its first three and its last one.
+"""Records most iterations of a loop from its first two and its last one.
 
-A kernel of 100,000 instructions usually has loops with thousands of equal iterations. If the text
-of a body contains only sums and products of numbers, calls and regions (`language/repeated.py`),
-every region begins at a number that is linear in the loop variable. The remaining iterations then
-have the same instructions as the first three, at places that grow evenly. If the last iteration,
-which is interpreted too, is not where the first three place it, the kernel is traced again without
-this. No tile from outside the loop may be both read and written, so no iteration depends on
-another.
+A kernel of 100,000 instructions usually has loops with many equal iterations. If the text of a body
+shows that all of its iterations differ only in numbers that are linear in the loop variable
+(`language/repeated.py`), every region begins at such a number. The remaining iterations then have
+the same instructions as the first two, at places that grow evenly. If the last iteration, which is
+interpreted too, is not where the first two place it, the kernel is traced again without this.
+
+Between iterations, the interpreter of NKI 2 only remembers which addresses of PSUM hold a product,
+so no iteration may multiply into a tile from outside the loop. For NKI 1, it also remembers which
+iteration wrote a region. A loop of NKI 1 is therefore repeated only if it contains no other loop,
+no product and no transfer, and if no tile from outside the loop is both read and written, so that
+no iteration depends on another.
 """
 
 from __future__ import annotations
@@ -16,9 +20,9 @@ from dataclasses import dataclass
 
 from tilewright.targets.trainium.trace import Access, Instruction, Loop, Tensor, Trace
 
-LEADING = 3
+LEADING = 2
 """Number of iterations that are interpreted before the others are recorded."""
-FEWEST = 32
+FEWEST = 12
 """Loops with fewer iterations are interpreted completely."""
 _ENGINES = ("dve", "act", "pool", "any")
 
@@ -51,10 +55,13 @@ class Advance:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """The instructions and tensors of one interpreted iteration."""
+    """The instructions, tensors and inner loops of one interpreted iteration."""
 
+    begin: int
+    """The number of the first instruction."""
     instructions: Sequence[Instruction]
     tensors: Sequence[Tensor]
+    loops: Sequence[Loop]
 
     def operands(self) -> list[Access]:
         """All operands, reads before writes in each instruction."""
@@ -75,13 +82,39 @@ class Iteration:
 
     def form(self) -> list[tuple[object, ...]]:
         """What must be equal in all iterations."""
+        inner = {id(loop): number for number, loop in enumerate(self.loops)}
+        loops = [
+            (
+                p.kind,
+                p.line,
+                p.trips,
+                p.variable,
+                p.walked,
+                inner.get(id(p.parent), -1),
+                [start - self.begin for start in p.starts],
+                p.stop - self.begin,
+            )
+            for p in self.loops
+        ]
         made = [
-            (t.name, t.memory, t.dtype, t.shape, t.partition_axis, t.kind, t.line, t.column)
+            (
+                t.name,
+                t.memory,
+                t.dtype,
+                t.shape,
+                t.partition_axis,
+                t.kind,
+                t.line,
+                t.column,
+                t.text,
+                inner.get(id(t.loop), -1),
+            )
             for t in self.tensors
         ]
-        return made + [
+        return loops + made + [
             (i.opcode, i.engine, i.line, i.attributes, i.name, i.active, i.implicit,
-             *[_region(a) for a in i.reads], None, *[_region(a) for a in i.writes])
+             inner.get(id(i.loop), -1), *[_region(a) for a in i.reads], None,
+             *[_region(a) for a in i.writes])
             for i in self.instructions
         ]  # fmt: skip
 
@@ -93,22 +126,31 @@ def _region(access: Access) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def iterations_of(trace: Trace, loop: Loop, tensors: Sequence[int]) -> list[Iteration]:
-    """The iterations that were interpreted so far. `tensors` are the numbers of tensors that
-    existed before each one."""
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The numbers of tensors and loops that existed before an iteration."""
+
+    tensors: int
+    loops: int
+
+
+def iterations_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> list[Iteration]:
+    """The iterations that were interpreted so far."""
     ends = [*loop.starts[1:], len(trace.instructions)]
-    made = [*tensors[1:], len(trace.tensors)]
+    after = [*marks[1:], Mark(len(trace.tensors), len(trace.loops))]
     return [
-        Iteration(trace.instructions[a:b], trace.tensors[c:d])
-        for a, b, c, d in zip(loop.starts, ends, tensors, made, strict=True)
-    ]
+        Iteration(a, trace.instructions[a:b], trace.tensors[made.tensors : then.tensors],
+                  trace.loops[made.loops : then.loops])
+        for a, b, made, then in zip(loop.starts, ends, marks, after, strict=True)
+    ]  # fmt: skip
 
 
 class Repetition:
-    """The iterations of a loop, as the first three show them."""
+    """The iterations of a loop, as the first two show them."""
 
     def __init__(self, first: Iteration, steps: Sequence[int], trips: int) -> None:
         self._first, self._steps, self.trips = first, steps, trips
+        self._form, self._places = first.form(), first.places()
 
     @property
     def instructions(self) -> int:
@@ -132,21 +174,28 @@ class Repetition:
             ))  # fmt: skip
         return found
 
-    def complete(self, trace: Trace, loop: Loop, tensors: Sequence[int]) -> None:
+    def complete(self, trace: Trace, loop: Loop, marks: Sequence[Mark]) -> None:
         """Add the iterations between the first ones and the last one, which was interpreted."""
-        last = iterations_of(trace, loop, tensors)[-1]
-        if not self._expects(last, self.trips - 1):
+        last = iterations_of(trace, loop, marks)[-1]
+        if not self.expects(last, self.trips - 1):
             raise NotRepeated
-        count, begin, made = self.instructions, loop.starts[0], tensors[0]
+        count, begin, made = self.instructions, loop.starts[0], marks[0]
         trace.instructions[loop.starts[-1] :] = []
-        trace.tensors[tensors[-1] :] = []
+        trace.tensors[marks[-1].tensors :] = []
+        trace.loops[marks[-1].loops :] = []
         for number in range(LEADING, self.trips - 1):
             self._add(trace, loop, number)
         shift = begin + count * (self.trips - 1) - loop.starts[-1]
         trace.instructions += last.instructions
         trace.tensors += last.tensors
-        for place, tensor in enumerate(last.tensors, made + len(last.tensors) * (self.trips - 1)):
+        trace.loops += last.loops
+        before = self.trips - 1
+        for place, tensor in enumerate(last.tensors, made.tensors + len(last.tensors) * before):
             tensor.id = place
+        for place, inner in enumerate(last.loops, made.loops + len(last.loops) * before):
+            inner.id = place
+            inner.starts[:] = [start + shift for start in inner.starts]
+            inner.stop += shift
         used = [*last.tensors, *[access.tensor for access in last.operands()]]
         for tensor in {id(tensor): tensor for tensor in used}.values():
             if tensor.last >= loop.starts[-1]:  # the number of an instruction
@@ -155,25 +204,31 @@ class Repetition:
                 tensor.first += shift
         loop.starts[:] = range(begin, begin + count * self.trips, count)
 
-    def _expects(self, other: Iteration, number: int) -> bool:
+    def expects(self, other: Iteration, number: int) -> bool:
         """Whether an iteration is where the first ones place it."""
-        return self._first.form() == other.form() and all(
+        return self._form == other.form() and all(
             place.tensor is found.tensor
             and place.number == found.number
             and found.offset == place.offset + step * number
-            for place, found, step in zip(
-                self._first.places(), other.places(), self._steps, strict=True
-            )
+            for place, found, step in zip(self._places, other.places(), self._steps, strict=True)
         )
 
     def _add(self, trace: Trace, loop: Loop, number: int) -> None:
         begin, made = len(trace.instructions), len(trace.tensors)
         shift = begin - loop.starts[0]
+        loops = {id(loop): loop}
+        for place, p in enumerate(self._first.loops, len(trace.loops)):
+            assert p.parent is not None
+            loops[id(p)] = copied = Loop(
+                place, p.kind, p.line, p.trips, loops[id(p.parent)],
+                [start + shift for start in p.starts], p.stop + shift, p.variable, p.walked,
+            )  # fmt: skip
+            trace.loops.append(copied)
         fresh: dict[int, Tensor] = {}
         for place, t in enumerate(self._first.tensors, made):
             fresh[id(t)] = new = Tensor(
                 place, t.name, t.memory, t.dtype, t.itemsize, t.shape, t.partition_axis, t.kind,
-                t.line, t.loop, t.column, t.first, t.last, t.text,
+                t.line, loops[id(t.loop)], t.column, t.first, t.last, t.text,
             )  # fmt: skip
             if t.first >= 0:
                 new.first, new.last = t.first + shift, t.last + shift
@@ -183,8 +238,8 @@ class Repetition:
             reads = tuple([_moved(a, fresh, number * next(steps)) for a in i.reads])
             writes = tuple([_moved(a, fresh, number * next(steps)) for a in i.writes])
             trace.instructions.append(Instruction(
-                i.opcode, i.engine, i.line, reads, writes, i.attributes, i.loop, i.name, i.active,
-                i.implicit,
+                i.opcode, i.engine, i.line, reads, writes, i.attributes, loops[id(i.loop)], i.name,
+                i.active, i.implicit,
             ))  # fmt: skip
 
 
@@ -195,30 +250,43 @@ def _moved(a: Access, fresh: dict[int, Tensor], by: int) -> Access:
     )  # fmt: skip
 
 
-def repetition_of(trace: Trace, loop: Loop, tensors: Sequence[int]) -> Repetition | None:
-    """The repetition that the first three iterations of a loop show; None if they differ, if they
-    transfer or multiply, or if they read what they write."""
-    if trace.loops[-1] is not loop:
-        return None
-    leading = iterations_of(trace, loop, tensors)
+def repetition_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> Repetition | None:
+    """The repetition that the first two iterations of a loop show; None if they differ, or if one
+    may depend on another in a way that the interpreter remembers."""
+    leading = iterations_of(trace, loop, marks)
     first = leading[0]
-    if not first.instructions or any(i.engine not in _ENGINES for i in first.instructions):
+    writes, own = first.writes(), {id(tensor) for tensor in first.tensors}
+    alone = _is_forgotten(first, own) if trace.language == 2 else _is_simple(first)
+    if not first.instructions or not alone:
         return None
-    one, two = first.places(), leading[1].places()
-    if len(one) != len(two):
+    operands = first.operands(), leading[1].operands()
+    if len(operands[0]) != len(operands[1]):
         return None
-    steps = [b.offset - a.offset for a, b in zip(one, two, strict=True)]
+    steps = [b.offset - a.offset for a, b in zip(*operands, strict=True)]
     found = Repetition(first, steps, loop.trips)
-    if not all(found._expects(other, number) for number, other in enumerate(leading)):
+    if not found.expects(leading[1], 1):
         return None
-    writes = first.writes()
-    outside = [(a, s) for a, p, s in zip(first.operands(), one, steps, strict=True) if p.tensor]
+    if trace.language == 2:
+        return found
+    outside = [(a, s) for a, s in zip(first.operands(), steps, strict=True)
+               if id(a.tensor) not in own]  # fmt: skip
     written = {id(a.tensor) for a, _ in outside if id(a) in writes}
     if any(id(a.tensor) in written and id(a) not in writes for a, _ in outside):
         return None
-    if not all(_leaves_no_gap(access, step) for access, step in outside):
-        return None
-    return found
+    return found if all(_leaves_no_gap(access, step) for access, step in outside) else None
+
+
+def _is_forgotten(iteration: Iteration, own: set[int]) -> bool:
+    """NKI 2: whether an iteration multiplies only into its own tiles."""
+    return all(
+        id(access.tensor) in own
+        for i in iteration.instructions if i.engine == "pe" for access in i.writes
+    )  # fmt: skip
+
+
+def _is_simple(iteration: Iteration) -> bool:
+    """NKI 1: whether an iteration contains no loop, no product and no transfer."""
+    return not iteration.loops and all(i.engine in _ENGINES for i in iteration.instructions)
 
 
 def _leaves_no_gap(access: Access, step: int) -> bool:

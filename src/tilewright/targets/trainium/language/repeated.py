@@ -2,8 +2,11 @@
 
 Each expression of the body has a kind. Only integers are linear: sums of floats are rounded. The
 loop variable may select a region of a tile, but no element of a list, a tuple or a string, because
-these may be in any order. Only functions of NKI may be called: others, such as those of `operator`,
-compute numbers that are not linear.
+these may be in any order. Only functions of NKI may be called with it: others, such as those of
+`operator`, compute numbers that are not linear.
+
+The body may contain other loops, conditions and Python's functions of numbers, as long as they use
+only values that are the same in all iterations. It may collect tiles in lists that it creates.
 """
 
 from __future__ import annotations
@@ -22,6 +25,13 @@ from tilewright.targets.trainium.tiles.view import View
 _VALUES = frozenset({View, int, float, bool, str, DType, Operator, MemoryName, Namespace, Builtin})
 _METHODS = frozenset({"reshape", "broadcast_to", "ap", "astype"})
 _MODULES = frozenset({"nl", "nisa", "nki", "neuronxcc"})
+_NUMERIC = frozenset({"max", "min", "abs", "len", "int", "float", "bool", "divmod", "round"})
+"""Functions of Python whose results depend only on their arguments."""
+_LOOPS = frozenset({"affine_range", "sequential_range", "static_range"})
+_WHOLE = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+"""Operators whose results are integers if their operands are."""
+_MOST_TILES = 1000
+"""Maximum number of items of a list from outside the loop."""
 
 
 class _Kind(Enum):
@@ -32,6 +42,8 @@ class _Kind(Enum):
     PLACE = auto()
     """Slices, tuples and lists of such integers."""
     TILE = auto()
+    TILES = auto()
+    """A list of tiles that the body creates."""
 
 
 class _UnevenError(Exception):
@@ -57,64 +69,133 @@ class _Body:
 
     def __init__(self, variable: str, statements: list[ast.stmt]) -> None:
         parts = (part for statement in statements for part in ast.walk(statement))
-        self._bound = {
-            p.id for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)
-        } | {variable}
+        stored = [p.id for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)]
+        self._bound = {*stored, variable}
+        self._assigned_once = {name for name in stored if stored.count(name) == 1}
+        self._values: dict[str, ast.expr] = {}
+        """The expressions of names that are assigned once."""
         self._kinds = {variable: _Kind.NUMBER}
+        self._variables: set[str] = {variable}
+        """The variables of this loop and of those inside, which are integers."""
         self._used: set[str] = set()
         self._integers: set[str] = set()
         self._tiles: set[str] = set()
+        self._lists: set[str] = set()
         self._callers: set[tuple[str, bool]] = set()
-        self._variable = variable
+        self._numeric: set[str] = set()
 
     def is_even(self, frame: Frame) -> bool:
         """Whether the names from outside are what they must be."""
         return (
-            all(type(_value(frame, name)) in _VALUES for name in self._used)
+            all(_is_plain(_value(frame, name)) for name in self._used)
             and all(type(_value(frame, name)) is int for name in self._integers)
             and all(type(_value(frame, name)) is View for name in self._tiles)
+            and all(_holds_tiles(_value(frame, name)) for name in self._lists)
             and all(_may_call(_value(frame, name), is_one) for name, is_one in self._callers)
+            and all(_is_numeric(_value(frame, name)) for name in self._numeric)
         )
 
     def read(self, statement: ast.stmt) -> None:
         """Note the kinds of the names that a statement assigns."""
-        if isinstance(statement, ast.Expr):
-            self._kind(statement.value)
-            return
-        if isinstance(statement, ast.AugAssign):
-            self._add(statement)
-            return
-        if not isinstance(statement, ast.Assign):
-            raise _UnevenError
-        kind = self._kind(statement.value)
-        for target in statement.targets:
-            if isinstance(target, ast.Name) and target.id != self._variable:
-                self._kinds[target.id] = kind
-            elif isinstance(target, ast.Subscript):
+        match statement:
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name), "append"), [item], [])) if (
+                self._kinds.get(name) is _Kind.TILES
+            ):
+                self._among(self._kind(item), _Kind.TILE)
+            case ast.Expr(value):
+                self._kind(value)
+            case ast.Assign(targets, value):
+                for target in targets:
+                    self._assign(target, value)
+            case ast.AugAssign(target, ast.Add(), value) if isinstance(target, ast.Subscript):
+                self._kind(value)
                 self._kind(target.slice)
                 self._require_tile(target.value)
-            else:
+            case ast.For(ast.Name(name), iterable, body, []):
+                self._loop(name, iterable, body)
+            case ast.If(test, body, otherwise):
+                self._among(self._kind(test), _Kind.FIXED)
+                self._branches(body, otherwise)
+            case ast.Assert(test):
+                self._among(self._kind(test), _Kind.FIXED)
+            case _:
                 raise _UnevenError
 
-    def _add(self, statement: ast.AugAssign) -> None:
-        """Note `tile[...] += value`."""
-        target = statement.target
-        if not (isinstance(statement.op, ast.Add) and isinstance(target, ast.Subscript)):
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Subscript):
+            self._kind(value)
+            self._kind(target.slice)
+            self._require_tile(target.value)
+        elif isinstance(target, ast.Name):
+            is_empty = isinstance(value, ast.List) and not value.elts
+            if target.id in self._assigned_once:
+                self._values[target.id] = value
+            self._name(target, _Kind.TILES if is_empty else self._kind(value))
+        elif isinstance(target, ast.Tuple):
+            kinds = [self._kind(value)] * len(target.elts)
+            if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+                kinds = [self._kind(part) for part in value.elts]
+            for part, kind in zip(target.elts, kinds, strict=True):
+                self._name(part, self._among(kind, _Kind.FIXED, _Kind.NUMBER))
+        else:
             raise _UnevenError
-        self._kind(statement.value)
-        self._kind(target.slice)
-        self._require_tile(target.value)
+
+    def _name(self, target: ast.expr, kind: _Kind) -> None:
+        if not isinstance(target, ast.Name) or target.id in self._variables:
+            raise _UnevenError
+        self._kinds[target.id] = kind
+
+    def _loop(self, name: str, iterable: ast.expr, body: list[ast.stmt]) -> None:
+        """Note the kinds in a loop inside, whose number of iterations is always the same. What it
+        assigns first does not exist after it if it has no iterations."""
+        match iterable:
+            case ast.Call(ast.Name("range" as function), parts, []):
+                self._require_numeric(function)
+            case ast.Call(ast.Attribute(value, function), parts, []) if function in _LOOPS:
+                self._kind(value)
+            case _:
+                raise _UnevenError
+        for part in parts:
+            self._among(self._kind(part), _Kind.FIXED)
+        if name in self._kinds:
+            raise _UnevenError
+        before = dict(self._kinds)
+        self._kinds[name] = _Kind.FIXED
+        self._variables.add(name)
+        self._read_all(body, before)
+        self._kinds = before
+
+    def _branches(self, body: list[ast.stmt], otherwise: list[ast.stmt]) -> None:
+        """Note the kinds of names that both branches assign."""
+        before = dict(self._kinds)
+        self._read_all(body, before)
+        after, self._kinds = self._kinds, dict(before)
+        self._read_all(otherwise, before)
+        self._kinds = {n: kind for n, kind in self._kinds.items() if after.get(n) is kind}
+
+    def _read_all(self, body: list[ast.stmt], before: dict[str, _Kind]) -> None:
+        """Read statements that may be executed several times or not at all."""
+        for statement in body:
+            self.read(statement)
+        if any(self._kinds.get(name) is not kind for name, kind in before.items()):
+            raise _UnevenError
 
     def _kind(self, node: ast.expr) -> _Kind:
         match node:
             case ast.Constant():
                 return _Kind.FIXED
             case ast.Name(name):
-                return self._of_name(name)
+                return self._among(self._of_name(name), _Kind.FIXED, _Kind.NUMBER, _Kind.PLACE,
+                                   _Kind.TILE)  # fmt: skip
             case ast.UnaryOp(ast.USub(), operand):
                 return self._among(self._kind(operand), _Kind.FIXED, _Kind.NUMBER, _Kind.TILE)
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult(), right):
                 return self._of_operation(left, right, is_product=isinstance(node.op, ast.Mult))
+            case ast.Subscript(ast.Name(name), index) if self._kinds.get(name) is _Kind.TILES:
+                if isinstance(index, ast.Slice):
+                    raise _UnevenError  # another list
+                self._among(self._kind(index), _Kind.FIXED)
+                return _Kind.TILE
             case ast.Subscript(value, index):
                 if self._kind(index) is _Kind.FIXED:
                     return self._among(self._kind(value), _Kind.FIXED, _Kind.TILE)
@@ -128,7 +209,34 @@ class _Body:
                 return self._among(self._kind(value), _Kind.FIXED)
             case ast.Call(ast.Attribute(value, name)):
                 return self._of_call(node, value, name)
+            case ast.Call(ast.Name(name), parts, []):
+                self._require_numeric(name)
+                return self._all_fixed(*parts)
+            case ast.UnaryOp(_, operand):
+                return self._all_fixed(operand)
+            case ast.BinOp(left, _, right):
+                return self._all_fixed(left, right)
+            case ast.BoolOp(_, parts):
+                return self._all_fixed(*parts)
+            case ast.Compare(left, _, parts):
+                return self._all_fixed(left, *parts)
+            case ast.IfExp(test, yes, no):
+                return self._all_fixed(test, yes, no)
+            case ast.JoinedStr(parts):
+                return self._all_fixed(*parts)
+            case ast.FormattedValue(value, _, None):
+                return self._all_fixed(value)
         raise _UnevenError
+
+    def _all_fixed(self, *parts: ast.expr) -> _Kind:
+        for part in parts:
+            self._among(self._kind(part), _Kind.FIXED)
+        return _Kind.FIXED
+
+    def _require_numeric(self, name: str) -> None:
+        if name in self._bound:
+            raise _UnevenError
+        self._numeric.add(name)
 
     def _of_name(self, name: str) -> _Kind:
         if name not in self._bound:
@@ -178,24 +286,37 @@ class _Body:
 
     def _require_tile(self, node: ast.expr) -> None:
         kind = self._kind(node)
-        if kind is _Kind.FIXED and isinstance(node, ast.Subscript):
-            self._require_tile(node.value)
-        elif kind is _Kind.FIXED and isinstance(node, ast.Name):
-            self._tiles.add(node.id)
-        else:
-            self._among(kind, _Kind.TILE)
+        match node:
+            case ast.Name(name) if kind is _Kind.FIXED and name not in self._bound:
+                self._tiles.add(name)
+            case ast.Subscript(ast.Name(name), index) if (
+                kind is _Kind.FIXED and name not in self._bound
+            ):
+                # A slice of a list is another list, whose items the loop variable may select.
+                (self._tiles if isinstance(index, ast.Slice) else self._lists).add(name)
+            case ast.Subscript(value) if kind is _Kind.FIXED:
+                self._require_tile(value)
+            case _:
+                self._among(kind, _Kind.TILE)
 
     def _require_integer(self, node: ast.expr) -> None:
         match node:
             case ast.Constant(value) if type(value) is int:
                 pass
-            case ast.Name(name):
+            case ast.Name(name) if name in self._variables:
+                pass
+            case ast.Name(name) if name not in self._bound:
                 self._integers.add(name)
-            case ast.UnaryOp(_, operand):
+            case ast.Name(name) if name in self._values:
+                self._require_integer(self._values[name])
+            case ast.UnaryOp(ast.USub(), operand):
                 self._require_integer(operand)
-            case ast.BinOp(left, _, right):
+            case ast.BinOp(left, operator, right) if isinstance(operator, _WHOLE):
                 self._require_integer(left)
                 self._require_integer(right)
+            case ast.Call(ast.Name("max" | "min" | "abs"), parts):
+                for part in parts:
+                    self._require_integer(part)
             case _:
                 raise _UnevenError
 
@@ -204,6 +325,26 @@ class _Body:
         if kind not in allowed:
             raise _UnevenError
         return kind
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is never changed by reading it, as an object of the kernel's class may be."""
+    if type(value) in (list, tuple):
+        items: list[object] = value  # type: ignore[assignment]
+        return len(items) <= _MOST_TILES and all(type(item) in _VALUES for item in items)
+    return type(value) in _VALUES
+
+
+def _holds_tiles(value: object) -> bool:
+    """Whether a value is a tile, or a list or a tuple of tiles."""
+    return type(value) is View or (
+        type(value) in (list, tuple) and all(type(item) is View for item in value)  # type: ignore[attr-defined]
+    )
+
+
+def _is_numeric(value: object) -> bool:
+    """Whether a value is one of Python's functions of numbers, or `range`."""
+    return type(value) is Builtin and (value.name in _NUMERIC or value.name == "range")
 
 
 def _may_call(value: object, is_method: bool) -> bool:

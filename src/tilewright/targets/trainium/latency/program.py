@@ -145,11 +145,17 @@ class _Rows:
         self._append(cost, line, accesses, kinds)
 
     def _count(self, instruction: Instruction) -> None:
-        sides = instruction.reads, instruction.writes
-        read, written = (sum(a.bytes for a in side if a.tensor.memory == "hbm") for side in sides)
+        moved, in_hbm = [0, 0], [True, True]
+        for number, side in enumerate((instruction.reads, instruction.writes)):
+            for access in side:
+                if access.tensor.memory == "hbm":
+                    moved[number] += access.bytes
+                else:
+                    in_hbm[number] = False
+        read, written = moved
         self.bytes_read += read
         self.bytes_written += written
-        if all(side and all(a.tensor.memory == "hbm" for a in side) for side in sides):
+        if all(in_hbm) and instruction.reads and instruction.writes:
             before, after = self.bytes_copied
             self.bytes_copied = before + read, after + written
 

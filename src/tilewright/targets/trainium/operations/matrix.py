@@ -175,11 +175,15 @@ def _accumulates(
         return bool(wanted), None
     if known:
         return True, None
-    before = _seen(out).copy()
-    _mark_seen(out)
-    if not before.any():
+    if buffer.seen is None:
+        _mark_seen(out)
         return False, None
-    return True, None if before.all() else ~before
+    before = _seen(out)
+    some, every = bool(before.any()), bool(before.all())
+    overwrites = ~before if some and not every else None
+    if not every:
+        _mark_seen(out)
+    return some, overwrites
 
 
 def _mark_seen(out: View) -> None:
