@@ -316,6 +316,35 @@ def test_a_mask_excludes_elements_and_rows_from_the_largest_values() -> None:
     np.testing.assert_array_equal(found[:, 16], values[:, :15].max(1))
 
 
+@pytest.mark.parametrize("width", [4, 15])
+def test_masked_integers_are_not_among_the_largest_values(width: int) -> None:
+    """Integers that were never written have the value 77."""
+    values = np.arange(60, dtype=np.int32).reshape(3, 20) * 7 % 60 - 90
+    values[:, 16] = 77
+    values[:, 2] = 77
+    body = f"""
+        p, f = nl.mgrid[0:3, 0:20]
+        t = nl.load(x)
+        inside = (f > 2) & (f < {width + 3})
+        top, where = nl.zeros((3, 8), nl.int32), nl.zeros((3, 8), nl.int32)
+        new = nl.zeros((3, 20), nl.int32)
+        wanted = nl.full((3, 8), 77, nl.int32)
+        top[...] = nisa.max8(t[p, f], mask=inside)
+        where[...] = nisa.nc_find_index8(t[p, f], wanted, mask=inside)
+        new[...] = nisa.nc_match_replace8(data=t[p, f], vals=wanted, imm=5, mask=inside)
+        nl.store(out[:, 0:8], top)
+        nl.store(out[:, 8:16], where)
+        nl.store(out[:, 16:36], new)
+    """
+    found = Kernel(body, x=values, out=(3, 36), dtype="int32").run()
+    inner = values[:, 3 : width + 3]
+    count = min(width, 8)
+    np.testing.assert_array_equal(found[:, :count], -np.sort(-inner, axis=1)[:, :count])
+    np.testing.assert_array_equal(found[:, 8], 16 if width == 15 else 0)
+    wanted = np.where((np.arange(20) == 16) & (width == 15), 5, values)
+    np.testing.assert_array_equal(found[:, 19 : 19 + width], wanted[:, 3 : width + 3])
+
+
 def test_the_mask_of_a_product_keeps_the_indices_of_its_operands_within_bounds() -> None:
     body = """
         a = nl.load(x)

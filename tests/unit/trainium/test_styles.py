@@ -277,6 +277,22 @@ try:
 except ImportError:
     div_ceil = None
 
+def nested():
+    try:
+        import torch
+    except ImportError:
+        pass
+    found = 1.0
+    try:
+        if found:
+            for n in range(1):
+                import torch
+            found = 4.0
+    except ImportError:
+        found += 2.0
+        import torch
+    return found
+
 def root():
     try:
         import math
@@ -293,6 +309,7 @@ def kernel(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     assert not HAS_XLA and "torch_xla" in text and div_ceil(3, 2) == 2
     nl.store(out, nl.multiply(nl.load(x), factor() * root() + len(seen)))
+    assert nested() == 3.0
     return out
 """
 

@@ -10,7 +10,7 @@ from tilewright.targets.trainium.language.arithmetic import truth
 from tilewright.targets.trainium.language.classes import Class, Record
 from tilewright.targets.trainium.language.contents import each_of
 from tilewright.targets.trainium.language.conversion import block, converts, expression, own_nodes
-from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised, raised
+from tilewright.targets.trainium.language.exceptions import EXCEPTIONS, Position, Raised
 from tilewright.targets.trainium.language.formats import text_of
 from tilewright.targets.trainium.language.frames import (
     BREAK,
@@ -24,7 +24,7 @@ from tilewright.targets.trainium.language.iterators import KernelIterator
 from tilewright.targets.trainium.language.python import is_instance
 from tilewright.targets.trainium.language.repeated import evenness
 from tilewright.targets.trainium.language.targets import target_of
-from tilewright.targets.trainium.language.values import LoopRange, Missing
+from tilewright.targets.trainium.language.values import LoopRange
 
 
 @converts(ast.For)
@@ -178,16 +178,19 @@ def _raise(node: ast.Raise) -> Statement:
 
 @converts(ast.Try)
 def _try(node: ast.Try) -> Statement:
-    body = _with_required_imports(node.body) if node.handlers else block(node.body)
+    body, catches = block(node.body), bool(node.handlers)
     otherwise, after, handler_of = block(node.orelse), block(node.finalbody), handlers(node)
 
     def carry_on(frame: Frame) -> int:
         place, handler = Position(frame.run), None
         try:
+            frame.tries += catches
             try:
                 signal = body(frame)
             except Raised as error:
                 handler = handler_of(frame, error)
+            finally:
+                frame.tries -= catches
             if handler is not None:
                 place.restore()
                 signal = handler(frame)
@@ -201,31 +204,6 @@ def _try(node: ast.Try) -> Statement:
         return after(frame) or signal
 
     return carry_on
-
-
-def _with_required_imports(nodes: Sequence[ast.stmt]) -> Statement:
-    """The statements of a `try`, in which an import that kernels cannot use raises its
-    exception."""
-    parts = [
-        (
-            block([node]),
-            bound_names([node]) if isinstance(node, ast.Import | ast.ImportFrom) else (),
-        )
-        for node in nodes
-    ]
-
-    def run_all(frame: Frame) -> int:
-        for part, names in parts:
-            if signal := part(frame):
-                return signal
-            for name in sorted(names):
-                value = frame.names.get(name)  # `*` and helpers define nothing
-                if isinstance(value, Missing):
-                    error = value.error
-                    raise raised("ModuleNotFoundError", error.code, error.message, error.line)
-        return NEXT
-
-    return run_all
 
 
 def handlers(node: ast.Try) -> Callable[[Frame, Raised], Statement]:

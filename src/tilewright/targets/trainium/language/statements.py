@@ -22,6 +22,7 @@ from tilewright.targets.trainium.language import (  # noqa: F401
 )
 from tilewright.targets.trainium.language.classes import Record
 from tilewright.targets.trainium.language.conversion import converts, own_nodes, statement
+from tilewright.targets.trainium.language.exceptions import raised
 from tilewright.targets.trainium.language.flow import bound_names
 from tilewright.targets.trainium.language.frames import (
     NEXT,
@@ -77,7 +78,13 @@ def _import(node: ast.Import | ast.ImportFrom) -> Statement:
     found = imported(node)
 
     def bind(frame: Frame) -> int:
-        frame.names.update(found(frame.run.language))
+        """A module that kernels cannot use raises its exception only where that may be caught."""
+        names = found(frame.run.language)
+        lacking = [v.error for v in names.values() if isinstance(v, Missing)]
+        if lacking and frame.tries:
+            error = lacking[0]
+            raise raised("ModuleNotFoundError", error.code, error.message, error.line)
+        frame.names.update(names)
         return NEXT
 
     return bind

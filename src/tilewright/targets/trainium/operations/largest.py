@@ -7,6 +7,7 @@ import numpy as np
 from tilewright.targets.trainium.destinations import (
     check_writable,
     destination,
+    joined,
     numbers,
     record_result,
     tile,
@@ -16,7 +17,7 @@ from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.reductions import by_rows
 from tilewright.targets.trainium.operations.selection import newer_chip
-from tilewright.targets.trainium.tiles.dtypes import BFLOAT16, UINT32, DType
+from tilewright.targets.trainium.tiles.dtypes import BFLOAT16, UINT32, DType, Values
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View
 
@@ -35,9 +36,17 @@ def max8(
     view, rows = by_rows(view, mask)
     record_result(run, out, run.emit("max8", "dve", (view,), (out,), mask=rows))
     if run.valued:
-        values = numbers(run, view).reshape(view.partitions, -1)
+        values = _selected(run, view).reshape(view.partitions, -1)
         write(run, out, -np.sort(-values, axis=1)[:, :8], rows)
     return out
+
+
+def _selected(run: Execution, view: View, mask: Mask | None = None) -> Values:
+    """The values as new float32 numbers, with NaN outside of the masks, also for integers. NaN is
+    the last in order and equals nothing."""
+    inside = run.mask_array(joined(view.mask, mask), view.shape)
+    values = numbers(run, view, mask)
+    return values.copy() if inside is None else np.where(inside, values, np.float32(np.nan))
 
 
 def _at_least_eight(run: Execution, view: View) -> View:
@@ -59,7 +68,7 @@ def nc_find_index8(
     view, rows = by_rows(view, mask)
     record_result(run, out, run.emit("nc_find_index8", "dve", (view, wanted), (out,), mask=rows))
     if run.valued:
-        values = numbers(run, view).reshape(view.partitions, 1, -1)
+        values = _selected(run, view).reshape(view.partitions, 1, -1)
         equal = values == numbers(run, wanted).reshape(view.partitions, 8, 1)
         write(run, out, equal.argmax(axis=2).astype(np.int64), rows)
     return out
@@ -84,7 +93,7 @@ def nc_match_replace8(
     )
     record_result(run, out, made)
     if run.valued:
-        values = numbers(run, view, mask).reshape(view.partitions, -1).copy()
+        values = _selected(run, view, mask).reshape(view.partitions, -1)
         for row, targets in zip(values, numbers(run, wanted).reshape(-1, 8), strict=True):
             for target in targets:
                 found = np.flatnonzero(row == target)
