@@ -125,3 +125,37 @@ def test_a_function_named_like_an_instruction_is_called_by_its_copy() -> None:
     text = with_own_copies(listing(small, kernel), {"a"})
     assert text is not None
     assert "\tcall a.call1\n" in text
+
+
+BY_ADDRESS = ("leaq special(%rip), %rax", "movq %rax, 8(%rsi)")
+CALLS_IT = ("movq 8(%rsi), %rax", "call *%rcx", "ret")
+IN_A_TABLE = "\t.section\t.rodata\ntable:\n\t.quad\tspecial\n"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sites"),
+    [
+        # called by its name with a known value, and through its address with data
+        ((*KNOWN, *BY_ADDRESS, "movl (%rsi), %edi", *CALLS_IT), 1),
+        ((*BY_ADDRESS, "movl (%rsi), %edi", *CALLS_IT), 1),
+        # only with known values
+        ((*KNOWN, *BY_ADDRESS, "movl $3, %edi", *CALLS_IT), 0),
+        ((*BY_ADDRESS, "movl $3, %edi", *CALLS_IT), 0),
+        # called by a library, with unknown values
+        ((*BY_ADDRESS, "movl $3, %edi", "call GOMP_parallel", *CALLS_IT), 1),
+        ((*BY_ADDRESS, "movl $3, %edi", "ret"), 1),
+    ],
+)
+def test_what_is_passed_to_a_function_called_through_its_address(
+    kernel: tuple[str, ...], sites: int
+) -> None:
+    found = listing(SPECIAL, function("kernel", *kernel))
+    assert [s.instruction.name for s in sites_on_data(found)] == ["je"] * sites
+
+
+def test_functions_in_tables_are_called_through_their_addresses() -> None:
+    code = (*KNOWN, "movl (%rsi), %edi", *CALLS_IT)
+    text = "\t.text\n" + SPECIAL + function("kernel", *code)
+    assert sites_on_data(read_listing(text, "kernel.c")) == []
+    (site,) = sites_on_data(read_listing(text + IN_A_TABLE, "kernel.c"))
+    assert site.condition == "e"

@@ -57,6 +57,8 @@ MOST_STEPS = 3_000_000
 """Maximum number of instructions that are followed, of which each one counts several times."""
 MOST_CPU_S = 20.0
 """Maximum number of CPU seconds for following the values of a listing once."""
+_CALLS_BACK = re.compile(r"\b(?:GOMP_|pthread_)")
+"""Functions outside the kernel that call functions of the kernel through their addresses."""
 _OFTEN = 64
 """The clock is read whenever the position of an instruction is a multiple of this number."""
 
@@ -102,6 +104,7 @@ class Analysis:
         self._constants = listing.constants
         self._around = around
         self._known: dict[str, Known] = {}
+        self._by_address: set[str] = set()  # functions whose address is taken
         self._static_data: set[str] = set()  # static variables that depend on data
         self._static_arrays: set[str] = set()  # those whose address is taken
         launchers = launchers_of(listing, around)
@@ -130,15 +133,31 @@ class Analysis:
                 if named in self._known:
                     taken = self._known[named]
                     taken.launched = name in launchers and taken.launched is not False
+                    self._by_address.add(named)
         for name, known in self._known.items():
             results = () if self._is_entry(name) else _RESULTS
             known.exempt = implied(known.function, known.blocks)
             known.exempt |= signs_of_quotients(known.function, known.blocks, results)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
+        self._by_address |= in_tables & self._known.keys()
+        calls_computed = any(
+            one.name.startswith("call") and "*" in one.operands[0]
+            for one in listing.code()
+            if one.operands
+        )
+        is_called_back = not calls_computed or any(map(_CALLS_BACK.search, listing.lines))
         for name, known in self._known.items():
-            # Called through its address, with unknown arguments.
+            # Called through its address, with unknown arguments, unless an instruction of the
+            # kernel calls it. What the kernel then passes on is followed.
             is_launched = known.launched and name not in in_tables
-            if not (self._is_entry(name) or known.launches or known.called or is_launched):
+            is_followed_there = name in self._by_address and not is_called_back
+            if not (
+                self._is_entry(name)
+                or known.launches
+                or known.called
+                or is_launched
+                or is_followed_there
+            ):
                 known.entry |= set(_ARGUMENTS)
                 known.given_on_stack = True
         self._written = self._written_variables() if around.remembers else set[str]()
@@ -374,8 +393,11 @@ class Analysis:
             self._into(callee, known, state, uncertain=uncertain)
             results = set(callee.results)
         else:
-            if target.startswith("*") and any(r in state for r in registers(target)):
-                known.sites[at] = Site(one)
+            if target.startswith("*"):
+                if any(r in state for r in registers(target)):
+                    known.sites[at] = Site(one)
+                for name in self._by_address:
+                    self._into(self._known[name], known, state, uncertain=uncertain)
             results = self._results_outside(_name(target), state)
             if results:
                 self.numbers[one.at] = one, whole_result(_name(target))
