@@ -94,7 +94,12 @@ argument, for instance of `tilewright runs note`.
 """
 _MAX_NAME = 100
 _LEAST_OPEN_FILES = 256
-"""Number of files that a search must be able to open at the same time."""
+"""Number of files that a command which evaluates kernels must be able to open at the same time."""
+_EVALUATE = (
+    "check", "cluster", "demo", "evaluate", "experiment", "mcp", "optimize", "preflight", "tool",
+    "tune", "tune-compare", "verify", "worker",
+)  # fmt: skip
+"""The commands that evaluate kernels, apart from `runs resume`."""
 _OF_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """System errors for names that are too long, and for links that refer to one another."""
 
@@ -179,8 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _open_closed_streams()
     try:
         _require_folder()
-        _require_open_files()
         given = sys.argv[1:] if arguments is None else arguments
+        _require_open_files(given)
         _require_text(given)
         began = STARTED if arguments is None else monotonic()
         name = _program_name(given)
@@ -251,20 +256,33 @@ def _require_folder() -> None:
         ) from None
 
 
-def _require_open_files() -> None:
-    """Raise `InputError` if this process may open too few files for a search."""
+def _require_open_files(arguments: Sequence[str]) -> None:
+    """Let this process open as many files as a command that evaluates kernels needs. Raise
+    `InputError` if this is not allowed, and the command evaluates kernels.
+    """
     try:
         import resource
     except ImportError:  # Windows has no such limit
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if 0 <= soft < _LEAST_OPEN_FILES:
-        if 0 <= hard < _LEAST_OPEN_FILES:
-            raise InputError(
-                f"this shell limits processes to {hard} open files, but tilewright needs "
-                f"{_LEAST_OPEN_FILES}. Use a shell with a higher limit (`ulimit -n`)."
-            )
+    if not 0 <= soft < _LEAST_OPEN_FILES:
+        return
+    if not 0 <= hard < _LEAST_OPEN_FILES:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_LEAST_OPEN_FILES, hard))
+    elif _evaluates(arguments):
+        raise InputError(
+            f"this shell limits processes to {hard} open files, but tilewright needs "
+            f"{_LEAST_OPEN_FILES}. Use a shell with a higher limit (`ulimit -n`)."
+        )
+
+
+def _evaluates(arguments: Sequence[str]) -> bool:
+    """Whether these arguments are those of a command that evaluates kernels."""
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        return False
+    return list(arguments[:2]) == ["runs", "resume"] or any(
+        command in _EVALUATE for command in arguments[:1]
+    )
 
 
 def _program_name(arguments: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.cli import main as cli_main
 from tilewright.cli.main import main
 
 if sys.platform != "win32":
@@ -21,6 +22,7 @@ os.execv(sys.executable, [sys.executable, "-P", "-c", {then!r}])
 """
 THEN = """
 import os, sys
+from tilewright.cli import main as cli_main
 from tilewright.cli.main import main
 try:
     main(["--no-such-option"])
@@ -55,11 +57,26 @@ def test_a_deleted_working_directory_is_one_sentence(
 def test_few_open_files_are_raised_to_as_many_as_needed_or_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    limits, raised = [(16, 16), (16, 4096), (1024, 4096)], []
+    limits, raised = [(16, 16)] * 6 + [(16, 4096), (1024, 4096)], []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits.pop(0))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limit: raised.append(limit))
-    for code in (2, 0, 0):
-        with pytest.raises(SystemExit, match=str(code)):
-            main(["--version"])
-    assert "limits processes to 16 open files, but tilewright needs 256" in capsys.readouterr().err
+    refused = "limits processes to 16 open files, but tilewright needs 256"
+    for command in (["evaluate", "k.c"], ["runs", "resume", "3"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(command)
+        assert refused in capsys.readouterr().err
+    for command in (["--version"], ["--help"], ["evaluate", "--help"], ["workloads"]) + (
+        ["--version"],
+    ) * 2:
+        with pytest.raises(SystemExit, match="0"):
+            main(command)
+        assert refused not in capsys.readouterr().err
     assert raised == [(256, 4096)]
+
+
+def test_it_is_known_which_commands_evaluate_kernels() -> None:
+    others = {
+        "agent", "best", "bundle", "doctor", "init", "models", "prompt", "report", "rewrite",
+        "runs", "serve", "store", "targets", "workloads",
+    }  # fmt: skip
+    assert {*cli_main._commands().commands} == {*cli_main._EVALUATE} | others
