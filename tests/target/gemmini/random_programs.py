@@ -239,13 +239,13 @@ def _loop(rng: random.Random, name: str, count: int, step: int) -> str:
     return f"for (int {name} = 0; {name} < {count}; {name} += {step})"
 
 
-def chained_program(seed: int) -> Program:
+def chained_program(seed: int, tiles: int = 3) -> Program:
     """Two products, of which the second one multiplies the results of the first one; these lie in
-    an array of the kernel's own."""
+    an array of the kernel's own. No matrix has more rows than this number of tiles."""
     rng = random.Random(f"chained {seed}")
     while True:
         program = Program(rng)
-        rows, depth, between = (16 * rng.randint(1, 3) for _ in range(3))
+        rows, depth, between = (16 * rng.randint(1, tiles) for _ in range(3))
         left = program.matrix("int8_t", rows, depth, given=True)
         for columns in (between, rng.choice((16, 32, 64))):
             right = program.matrix("int8_t", left.columns, columns, given=True)

@@ -16,6 +16,8 @@ from tilewright.core.records import Artifact, Candidate, Verdict
 from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.ir import Array
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.catalogue import CATALOGUE
+from tilewright.proposers.rewriter.planning.overlapped.chains import chained_sequences
 from tilewright.proposers.rewriter.raising.execute import NotRaised, executed
 from tilewright.proposers.rewriter.raising.raised import raised
 from tilewright.proposers.rewriter.raising.schedule import scheduled
@@ -97,6 +99,17 @@ def test_products_that_read_results_in_local_memory_leave_the_same(seed: int) ->
     found, expected = left(program, chained), left(program, program.source)
     assert found == expected, f"{program.source}\n\n{chained}"
     assert any(any(output) for output in expected)
+
+
+def test_schedules_of_such_products_leave_the_same(seed: int) -> None:
+    program = chained_program(seed, tiles=8)
+    try:
+        nest = raised(program.source, MACHINE, chained=True)
+    except NotRaised:
+        pytest.skip("the results of the products do not stay in local memory")
+    expected = left(program, program.source)
+    for steps, kernel in chained_sequences(nest, MACHINE, frozenset(CATALOGUE)):
+        assert left(program, emit(kernel)) == expected, "; ".join(map(str, steps))
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -44,6 +44,12 @@ CASES = {
     "interleave_stores": "hoist r; retile r 2; double-accumulator Y c 2 delayed; interleave c",
     "coalesce": "hoist r; coalesce r; pipeline Y rc 2",
     "stagger": "hoist r; block-load W d; stagger d",
+    "load_midway": "hoist r; resident X c before; pipeline W d#2 2; load-midway d#2",
+    "alternate_banks": "hoist r; block-load W d; alternate-banks W d; stagger d",
+    "finish_tiles": (
+        "hoist r; retile r 2; resident X c before; block-load W d#2; finish-tiles d#3 3"
+    ),
+    "reorder_sums": "hoist r; block-load W d; block-load X d#2; reorder d#3",
     "undo_pipeline": "pipeline X d 2; block-load X d",
     "reorder": "hoist r; reorder r",
     "unroll": "unroll p 0",

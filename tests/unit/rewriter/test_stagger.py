@@ -67,9 +67,35 @@ def test_other_loads_may_stand_between(machine: Machine) -> None:
     assert "if (y + 1 < 8)" in staggered(machine, loads + between + using(product("16 * y")))
 
 
+EIGHT = LOADS.replace("v < 9", "v < 8")
+"""Loads of as many pieces as there are iterations."""
+ALONE = f"for (int y = 0; y < 8; y++) {{ {product('16 * y')} }}"
+"""A loop that uses the pieces and stores nothing."""
+
+
+def test_loads_are_issued_after_products_that_do_not_need_them(machine: Machine) -> None:
+    between = f"for (int x = 0; x < 4; x++) {{ {product('2048')} }}"
+    between = "mvin(&A[0][0], SPAD(2048), 16, 16);" + between
+    found = staggered(machine, EIGHT + between + using(product("16 * y")))
+    assert "if (y + 1 < 8)" in found
+    assert found.index("compute_preloaded(SPAD(2048)") < found.index("mvin(&A[0][0], SPAD(0)")
+
+
+def test_a_few_more_pieces_are_loaded_before_a_shorter_loop(machine: Machine) -> None:
+    """Each iteration then loads one piece, and no iteration loads two."""
+    short = using(product("16 * y")).replace("y < 8", "y < 7")
+    found = staggered(machine, LOADS + short)
+    assert "for (int v = 0; v < 2; v++)" in found
+    assert "mvin(&A[16 * y + 32][0]" in found
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        EIGHT + "fence();" + ALONE,
+        EIGHT + "helper();" + ALONE,
+        EIGHT + product("16", "ACC(16)") + ALONE,  # read between
+        EIGHT.replace("&A", "&C") + "mvout(&C[16][0], ACC(0), 16, 16);" + ALONE,  # stored between
         LOADS + using(product("128 - 16 * y")),  # used from the end
         LOADS + using(product("16 * y") + product("128")),  # the last one in every iteration
         LOADS + "mvin(&A[0][0], SPAD(32), 16, 16);" + using(product("16 * y")),  # loaded again

@@ -232,7 +232,8 @@ def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
 
 
 def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
-    """The same value without the minimums, quotients and remainders that `env` decides."""
+    """The same value without the minimums, quotients and remainders that `env` decides, and without
+    quotients and remainders that together are a multiple of their dividend."""
 
     def change(atom: Atom) -> Expr:
         if isinstance(atom, Var):
@@ -245,7 +246,19 @@ def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
 
     if all(isinstance(a, Var) and not _is_point(env.get(a.name)) for a, _ in expr.terms):
         return expr
-    return expr.rebuilt(change)
+    return _rejoined(expr.rebuilt(change))
+
+
+def _rejoined(expr: Expr) -> Expr:
+    """The same value with `x` instead of `x % 4 + 4 * (x / 4)`."""
+    given = dict(expr.terms)
+    for atom, coefficient in expr.terms:
+        if isinstance(atom, Remainder):
+            whole = Quotient(atom.of, atom.by)
+            if given.get(whole) == coefficient * atom.by:
+                parts = ((atom, -coefficient), (whole, -coefficient * atom.by))
+                return _rejoined(expr + Expr(0, parts) + atom.of * coefficient)
+    return expr
 
 
 def _is_point(range_: Bounds | None) -> bool:

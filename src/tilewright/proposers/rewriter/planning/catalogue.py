@@ -26,11 +26,13 @@ from tilewright.proposers.rewriter.planning.sites import (
     products_alone,
     resident_sites,
     split_sites,
+    summing_loops,
     sums_in_array,
     tested_loops,
     tiled_loops,
 )
 from tilewright.proposers.rewriter.planning.text_arguments import (
+    alternate_parts,
     chain_products,
     discard_schedule,
     keep_operand,
@@ -43,14 +45,16 @@ from tilewright.proposers.rewriter.planning.text_arguments import (
     peel_iteration,
     use_accumulators,
 )
+from tilewright.proposers.rewriter.rewrites.alternate_banks import parts_in_loops
 from tilewright.proposers.rewriter.rewrites.coalesce import coalesce
 from tilewright.proposers.rewriter.rewrites.compact import roll_up
 from tilewright.proposers.rewriter.rewrites.dataflow import sum_in_memory
 from tilewright.proposers.rewriter.rewrites.dead_moves import remove_dead_moves
 from tilewright.proposers.rewriter.rewrites.early_loads import load_early
 from tilewright.proposers.rewriter.rewrites.fences import spare_fences
+from tilewright.proposers.rewriter.rewrites.finish_tiles import finish_tiles
 from tilewright.proposers.rewriter.rewrites.hoist import hoist_configuration
-from tilewright.proposers.rewriter.rewrites.interleave import interleave
+from tilewright.proposers.rewriter.rewrites.interleave import interleave, load_midway
 from tilewright.proposers.rewriter.rewrites.invariant import hoist_loads
 from tilewright.proposers.rewriter.rewrites.loops import interchange, split_tail, tail_first, unroll
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
@@ -83,6 +87,7 @@ ALONE = frozenset(
         *("keep-operand", "retile", "overwrite", "coalesce", "resident", "block-load", "unroll"),
         *("double-buffer", "double-accumulator", "pipeline", "pipeline-nest", "interleave"),
         *("split", "peel", "reorder", "stagger", "write-moves-out", "widen", "reuse", "simplify"),
+        *("alternate-banks", "finish-tiles", "load-midway"),
     )
 )
 """The techniques that may be applied to a product alone. Others, such as `fences` and `dead-code`,
@@ -218,12 +223,24 @@ CATALOGUE: Mapping[str, Technique] = {
         "distribute the loads of later tiles, or delayed stores, among the products of loop {0}",
         _LOADS | _STORES,
     ),
+    "load-midway": Technique(
+        each_loop(),
+        on_loop(load_midway),
+        "issue a single load for a later iteration of loop {0} in the middle of its products",
+        _BANKS,
+    ),
     "stagger": Technique(
         loops_of_loads,
         on_loop(stagger),
         "issue the loads of loop {0} in small portions inside the loop that uses them, one "
         "iteration ahead",
         _LOADS,
+    ),
+    "alternate-banks": Technique(
+        parts_in_loops,
+        alternate_parts,
+        "place the parts of {0} that the iterations of loop {1} write in different banks in turn",
+        _BANKS | _STORES,
     ),
     IN_NEST: Technique(nowhere, _in_product, _sentence_in_product, _LOADS | _STORES),
     "reorder": Technique(
@@ -348,6 +365,13 @@ CATALOGUE: Mapping[str, Technique] = {
         on_loop(fuse),
         "fuse loop {0} with the loop after it",
         _CORE | {"dependency"},
+    ),
+    "finish-tiles": Technique(
+        summing_loops,
+        on_loop_by(finish_tiles),
+        "complete one tile of results after the other in the last {1} iterations of loop {0}, and "
+        "store each tile while the next one is computed",
+        _STORES | {"fence"},
     ),
     "peel": Technique(
         tested_loops,

@@ -19,6 +19,7 @@ from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Kernel, Loop, commands, is_core_loop, same_kernel
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.chains import chained_sequences
 from tilewright.proposers.rewriter.planning.overlapped.products import sequences_of_products
 from tilewright.proposers.rewriter.planning.overlapped.sequences import overlapped_sequences
 from tilewright.proposers.rewriter.planning.parameters import all_unroll_factors
@@ -146,7 +147,8 @@ def product_sequences(
     """Sequences for tiled products: first with all moves overlapped, for several products for each
     of them alone, then by the best step of all places."""
     given: list[Kernel] = []
-    for find in (sequences_of_products, overlapped_sequences, tiled_sequences):
+    finders = (chained_sequences, sequences_of_products, overlapped_sequences, tiled_sequences)
+    for find in finders:
         for steps, after in find(kernel, machine, offered):
             if not any(same_kernel(after, other) for other in given):
                 given.append(after)

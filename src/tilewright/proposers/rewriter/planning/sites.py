@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.analysis.buffers import Buffer, NotApplicable, find_buffers
-from tilewright.proposers.rewriter.analysis.ranges import labelled_loops
+from tilewright.proposers.rewriter.analysis.ranges import env_of, labelled_loops, trips
 from tilewright.proposers.rewriter.estimate.cost import estimate
 from tilewright.proposers.rewriter.ir import Body, Guard, Kernel, Loop, commands, is_core_loop, walk
 from tilewright.proposers.rewriter.machine import Machine
@@ -16,6 +16,7 @@ from tilewright.proposers.rewriter.planning.parameters import (
     tile_factors,
     unroll_factors,
 )
+from tilewright.proposers.rewriter.rewrites.finish_tiles import stores_after
 from tilewright.proposers.rewriter.rewrites.promote import depends_on
 from tilewright.proposers.rewriter.rewrites.straight_line import block_loops
 from tilewright.proposers.rewriter.rewrites.strength_reduction import divided_by
@@ -182,6 +183,17 @@ def loops_of_loads(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
     for label, loop, _ in labelled_loops(kernel.body):
         if all(machine.unit(c.name) == "load" for c in commands(loop.body)):
             yield (label,)
+
+
+def summing_loops(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:
+    """Loops of products directly before a loop of stores, with the numbers of iterations in which
+    tiles may be completed."""
+    for label, loop, above in labelled_loops(kernel.body):
+        following = stores_after(kernel, machine, loop)
+        fewest, most = trips(loop, env_of(above))
+        if following is not None and fewest == most:
+            for count in sorted({n for n in (1, 2, 3, int(most)) if n <= most}):
+                yield label, str(count)
 
 
 def products_alone(kernel: Kernel, machine: Machine) -> Iterator[Arguments]:

@@ -14,6 +14,7 @@ from tilewright.proposers.rewriter.ir import Kernel, Loop, walk
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.execute import NotRaised
 from tilewright.proposers.rewriter.raising.raised import raised
+from tilewright.proposers.rewriter.rewrites.alternate_banks import alternate_banks
 from tilewright.proposers.rewriter.rewrites.loops import interchange
 from tilewright.proposers.rewriter.rewrites.multibuffer import multibuffer
 from tilewright.proposers.rewriter.rewrites.pipeline import delay_stores
@@ -109,6 +110,11 @@ def keep_operand(kernel: Kernel, machine: Machine, label: str, factor: str) -> K
 def peel_iteration(kernel: Kernel, machine: Machine, label: str, which: str) -> Kernel:
     """Peels the first or the last iteration off a loop."""
     return peel(kernel, machine, loop_at(kernel, label), which)
+
+
+def alternate_parts(kernel: Kernel, machine: Machine, buffer: str, label: str) -> Kernel:
+    """Places the parts of a buffer that a loop writes in different banks in turn."""
+    return alternate_banks(kernel, machine, buffer, loop_at(kernel, label))
 
 
 def chain_products(kernel: Kernel, machine: Machine) -> Kernel:

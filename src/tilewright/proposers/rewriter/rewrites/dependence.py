@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import product
 
@@ -82,16 +82,42 @@ def _dependence(body: Body, arrays: tuple[Array, ...], machine: Machine, loop: L
 
 
 def _check_independent(kernel: Kernel, machine: Machine, loop: Loop) -> None:
-    inside = set(commands(loop.body))
     for buffer in find_buffers(kernel, machine):
-        touched = [a for a in buffer.accesses if a.command in inside]
-        if not any(a.writes for a in touched) or _plainly_private(kernel, buffer, loop, machine):
-            continue
-        if shares_rows(kernel, touched, loop, machine):
-            check_private(kernel, buffer, loop, machine)
+        _check_independent_in(kernel, buffer, loop, machine)
     if has_opaque(loop.body):
         raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     check_stores(kernel, machine, loop)
+
+
+def _check_independent_in(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> None:
+    """Raise `NotApplicable` unless the iterations of a loop can use a buffer in any order."""
+    inside = set(commands(loop.body))
+    touched = [a for a in buffer.accesses if a.command in inside]
+    if not any(a.writes for a in touched) or _plainly_private(kernel, buffer, loop, machine):
+        return
+    if shares_rows(kernel, touched, loop, machine):
+        check_private(kernel, buffer, loop, machine)
+
+
+def check_swappable(kernel: Kernel, machine: Machine, outer: Loop, inner: Loop) -> None:
+    """Raise `NotApplicable` unless a loop and the only statement in it, another loop, can be
+    swapped.
+
+    A row may be used in several iterations of the outer loop, such as the row of a sum, if only one
+    iteration of the inner loop uses it: the order of its uses then stays the same. For all other
+    buffers, the iterations of both loops must be independent. The same applies to elements that are
+    stored.
+    """
+    if has_opaque(outer.body):
+        raise NotApplicable(f"loop {outer.var} contains unrecognised code")
+    inside = set(commands(outer.body))
+    for buffer in find_buffers(kernel, machine):
+        touched = [a for a in buffer.accesses if a.command in inside]
+        if shares_rows(kernel, touched, inner, machine, within=(outer,)):
+            for loop in (outer, inner):
+                _check_independent_in(kernel, buffer, loop, machine)
+    for loop in (outer, inner):
+        check_stores(kernel, machine, loop)
 
 
 def _plainly_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machine) -> bool:
@@ -103,11 +129,21 @@ def _plainly_private(kernel: Kernel, buffer: Buffer, loop: Loop, machine: Machin
     return all(covered(read, written, loop) for read in used)
 
 
-def shares_rows(kernel: Kernel, accesses: Sequence[Access], loop: Loop, machine: Machine) -> bool:
-    """Whether two iterations of a loop touch the same row and one of them writes it."""
+def shares_rows(
+    kernel: Kernel,
+    accesses: Sequence[Access],
+    loop: Loop,
+    machine: Machine,
+    *,
+    within: Collection[Loop] = (),
+) -> bool:
+    """Whether two iterations of a loop touch the same row and one of them writes it.
+
+    The iterations may belong to different iterations of the loops `within`.
+    """
     regions = [(a.writes, touches(a, kernel, machine)) for a in accesses]
     return any(
-        may_meet(first, second, loop)
+        may_meet(first, second, loop, within=within)
         for writes, first in regions
         if writes
         for _, second in regions
@@ -143,16 +179,23 @@ def check_constant(kernel: Kernel, machine: Machine, loads: Set[Command], loop: 
 
 
 def may_meet(
-    first: Region | None, second: Region | None, loop: Loop, *, apart: bool = True
+    first: Region | None,
+    second: Region | None,
+    loop: Loop,
+    *,
+    apart: bool = True,
+    within: Collection[Loop] = (),
 ) -> bool:
     """Whether two iterations of a loop may access the same element; true for unknown regions.
 
-    The two iterations differ, unless `apart` is false.
+    The two iterations differ, unless `apart` is false. They belong to the same iteration of each
+    loop around them, except `within`.
     """
     if first is None or second is None:
         return True
     around = [s for s in first.loops if s in second.loops]
-    return meet(first, second, around[: around.index(loop)], loop if apart else None)
+    same = [s for s in around[: around.index(loop)] if s not in within]
+    return meet(first, second, same, loop if apart else None)
 
 
 def _inside(

@@ -4,6 +4,7 @@ queue."""
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
@@ -11,6 +12,8 @@ from tilewright.proposers.rewriter.analysis.ranges import at_value, env_of, trip
 from tilewright.proposers.rewriter.expr import Expr, minimum, quotient, var
 from tilewright.proposers.rewriter.ir import (
     Body,
+    Command,
+    Compare,
     Guard,
     Kernel,
     Loop,
@@ -59,17 +62,37 @@ def interleave(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     )
 
 
+def load_midway(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
+    """Issue a load for a later iteration in the middle of the products of this one.
+
+    Before: `for i { if (i + 1 < 8) load(i + 1); for (k = 0; k < 4; k++) product; }`
+    After:  `for i { for (k = 0; k < 4; k++) { if (k == 2) if (i + 1 < 8) load(i + 1); product; } }`
+
+    The core issues commands before the products of the previous iteration have run. If the load
+    comes later, these products no longer read the bank that it writes. Legal as for `interleave`.
+    """
+    above = next(a for s, a in walk_paths(kernel.body) if s is loop)
+    for stmt in loop.body:
+        inside = stmt.body if isinstance(stmt, Guard) and not stmt.orelse else (stmt,)
+        work = _work(loop, stmt, machine)
+        if work is None or len(inside) != 1 or not isinstance(inside[0], Command):
+            continue
+        fewest, most = trips(work, env_of((*above, loop)))
+        if machine.unit(inside[0].name) != "load" or fewest < 2 or fewest != most:
+            continue
+        _check_moves(kernel, machine, {inside[0]}, loop, "load")
+        middle = work.lower + int(most) // 2 * work.step
+        part = Guard((Compare("==", var(work.var), middle),), (stmt,))
+        later = replace(work, body=(part, *work.body))
+        body = tuple(later if s is work else s for s in loop.body if s is not stmt)
+        return _replaced(kernel, loop, replace(loop, body=body))
+    raise NotApplicable(f"loop {loop.var} contains no single load before a loop of computation")
+
+
 def _spread(
     kernel: Kernel, machine: Machine, loop: Loop, stmt: Stmt, burst: Loop, work: Loop
 ) -> Kernel:
-    moves = set(commands(burst.body))
-    check_settings(kernel, machine, moves, loop)
-    if _unit(burst, machine) == "load":
-        check_constant(kernel, machine, moves, loop)
-    else:
-        check_stored_alone(kernel, machine, moves, loop)
-    check_fences(kernel, machine, moves, loop)
-    check_free_rows(kernel, machine, moves, loop)
+    _check_moves(kernel, machine, set(commands(burst.body)), loop, _unit(burst, machine))
     fused = (
         _fused(kernel, stmt, burst, work)
         if _matches(burst, work)
@@ -77,6 +100,19 @@ def _spread(
     )
     body = tuple(fused if s is work else s for s in loop.body if s is not stmt)
     return _replaced(kernel, loop, replace(loop, body=body))
+
+
+def _check_moves(
+    kernel: Kernel, machine: Machine, moves: Set[Command], loop: Loop, unit: str
+) -> None:
+    """Raise `NotApplicable` if moves of a unit cannot be issued among the products of a loop."""
+    check_settings(kernel, machine, moves, loop)
+    if unit == "load":
+        check_constant(kernel, machine, moves, loop)
+    else:
+        check_stored_alone(kernel, machine, moves, loop)
+    check_fences(kernel, machine, moves, loop)
+    check_free_rows(kernel, machine, moves, loop)
 
 
 def _work(loop: Loop, moves: Stmt, machine: Machine) -> Loop | None:

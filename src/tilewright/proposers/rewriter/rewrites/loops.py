@@ -20,7 +20,7 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.dependence import check_independent
+from tilewright.proposers.rewriter.rewrites.dependence import check_independent, check_swappable
 from tilewright.proposers.rewriter.rewrites.kept_operands import check_nothing_kept
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
@@ -37,7 +37,8 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
     Loads between the two loops are moved into the inner body and repeated in each of its
     iterations. Legal if iterations of both loops are independent, neither bound uses the other
-    variable, and no product keeps an operand that another iteration latched.
+    variable, and no product keeps an operand that another iteration latched. Without such loads,
+    sums over the outer loop are also allowed, because the order of their terms stays the same.
     """
     only_loads = _loads_only(loop.body, machine)
     inner = [
@@ -53,8 +54,11 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
         raise NotApplicable(f"loop {loop.var} contains more than loads outside its inner loop")
     if loop.var in inner[0].lower.names() | inner[0].upper.names():
         raise NotApplicable(f"the bounds of loop {inner[0].var} depend on {loop.var}")
-    check_independent(kernel, machine, loop)
-    check_independent(kernel, machine, inner[0])
+    if before:
+        check_independent(kernel, machine, loop)
+        check_independent(kernel, machine, inner[0])
+    else:
+        check_swappable(kernel, machine, loop, inner[0])
     check_nothing_kept(loop, machine)
     check_nothing_kept(inner[0], machine)
     check_fences(kernel, machine, set(commands(loop.body)), loop)

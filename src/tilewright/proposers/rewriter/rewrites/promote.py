@@ -75,6 +75,8 @@ def promote(
         kernel = _with_loads(kernel, loop, buffer, with_notes(box.loads, (note,)))
         rows = {(a.command, a.operand): row for a, row in box.rows.items()}
         return placed(readdressed(kernel, rows), machine)
+    kernel, loop = _grown(kernel, loop, buffer, _already_apart(buffer, shared) * -1)
+    buffer = find_buffer(kernel, machine, buffer_name)
     offset = _layout(buffer, shared)
     kernel, loop = _grown(kernel, loop, buffer, offset + (ELSEWHERE - buffer.base))
     buffer = find_buffer(kernel, machine, buffer_name)
@@ -162,6 +164,19 @@ def _needed_loops(
     if any(n in readers for n in private):
         raise NotApplicable(f"a use of {buffer.name} is outside a loop its loads depend on")
     return shared, list(dict.fromkeys(private))
+
+
+def _already_apart(buffer: Buffer, needed: list[Loop]) -> Expr:
+    """The distance in rows between iterations that already use rows of their own.
+
+    It is removed before each iteration gets a block, so that the blocks lie next to each other.
+    """
+    distance = Expr()
+    for loop in needed:
+        found = {a.local.row.coefficient(loop.var) for a in buffer.accesses}
+        if len(found) == 1 and min(found) > 0 and buffer.slots == 1:
+            distance = distance + (var(loop.var) - loop.lower) * found.pop()
+    return distance
 
 
 def _layout(buffer: Buffer, needed: list[Loop]) -> Expr:

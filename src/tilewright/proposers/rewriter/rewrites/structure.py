@@ -54,7 +54,7 @@ def fuse(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     iteration of the first loop accesses, with one of them writing. Neither loop may contain
     settings or fences.
     """
-    siblings = _siblings(kernel, loop)
+    siblings = siblings_of(kernel, loop)
     position = siblings.index(loop)
     second = siblings[position + 1] if position + 1 < len(siblings) else None
     if not isinstance(second, Loop):
@@ -133,7 +133,7 @@ def _above(kernel: Kernel, loop: Loop) -> Body:
     return next(above for s, above in walk_paths(kernel.body) if s is loop)
 
 
-def _siblings(kernel: Kernel, loop: Loop) -> Body:
+def siblings_of(kernel: Kernel, loop: Loop) -> Body:
     """The statements of the list that contains a loop."""
     above = _above(kernel, loop)
     if not above:

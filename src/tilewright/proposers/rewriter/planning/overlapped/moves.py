@@ -17,7 +17,7 @@ from tilewright.proposers.rewriter.planning.overlapped.queries import (
     products_in_iteration,
     tile_loops,
 )
-from tilewright.proposers.rewriter.planning.steps import Step
+from tilewright.proposers.rewriter.planning.steps import Step, steps_for
 
 LEAST = 128
 """Minimum cycles of products between two moves, so that they hide the core's time for a move."""
@@ -83,6 +83,26 @@ def load_first_tile_late(made: Made, machine: Machine, tile: str) -> Made:
                 after, moved = later, True
                 break
     return made if after is peeled else after
+
+
+def alternate_results(made: Made, machine: Machine) -> Made:
+    """Parts of the results lie in different banks in turn, so that one can be stored while the
+    array adds to the next one."""
+    results = {
+        b.name
+        for b in find_buffers(made[1], machine)
+        if any(machine.unit(a.command.name) == "store" for a in b.readers)
+    }
+    places = [
+        s for s in steps_for(made[1], machine, "alternate-banks") if s.arguments[0] in results
+    ]
+    return first_way(((s,) for s in places), made, machine)
+
+
+def complete_tiles(made: Made, machine: Machine) -> Made:
+    """Products directly before the stores of their results complete one tile after the other."""
+    places = list(steps_for(made[1], machine, "finish-tiles"))
+    return first_way(((s,) for s in reversed(places)), made, machine)
 
 
 def _loads_before_products(kernel: Kernel, machine: Machine) -> list[str]:

@@ -34,6 +34,8 @@ from tilewright.proposers.rewriter.planning.overlapped.loops import (
     unroll_products,
 )
 from tilewright.proposers.rewriter.planning.overlapped.moves import (
+    alternate_results,
+    complete_tiles,
     delay_stores,
     load_ahead,
     load_first_tile_late,
@@ -41,6 +43,7 @@ from tilewright.proposers.rewriter.planning.overlapped.moves import (
 from tilewright.proposers.rewriter.planning.overlapped.queries import (
     divides,
     has_unit,
+    label_around_products,
     loaded_buffers,
     loop_of_products,
     tile_count,
@@ -112,12 +115,13 @@ def _whole_result(made: Made, machine: Machine) -> Made | None:
     """A product whose whole result stays in local memory; None if it does not fit.
 
     Every operand is then loaded once, and the first products wait only for the first terms of the
-    sums. For a small product, this saves more than stores that overlap the products.
+    sums. For a small product, this saves more than stores that overlap the products. Where
+    possible, the last terms are added tile by tile, so that the stores overlap these products.
     """
-    for technique in ("keep-operand", "retile"):
+    for _ in tile_loops(made[1], machine):
         for label, loop, above in tile_loops(made[1], machine)[:1]:
             count = str(trip_count(loop, env_of(above)))
-            made = with_steps((Step(technique, (label, count)),), made, machine)
+            made = with_steps((Step("retile", (label, count)),), made, machine)
     outermost = [
         (label, loop)
         for label, loop, above in labelled_loops(made[1].body)
@@ -126,9 +130,13 @@ def _whole_result(made: Made, machine: Machine) -> Made | None:
     if tile_loops(made[1], machine) or len(outermost) != 1:
         return None
     label, terms = outermost[0]
+    made = alternate_results(made, machine)
     for name in loaded_buffers(made[1], machine):
         made = with_steps((Step("pipeline", (name, label, "2")),), made, machine)
     made = first_place(made, machine, "widen")
+    label = label_around_products(made[1], machine, terms.var)
+    made = complete_tiles(with_steps((Step("peel", (label, "last")),), made, machine), machine)
+    made = first_place(made, machine, "reuse")
     work = loop_of_products(made[1], machine, terms.var)
     if work is not None:
         made = with_steps((Step("unroll", (work, "0")),), made, machine)
