@@ -8,7 +8,7 @@ import ml_dtypes  # this import lets numpy find bfloat16 by its name
 import numpy as np
 
 Integer = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-Float = Literal["float16", "bfloat16", "float32", "float64"]
+Float = Literal["float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "float64"]
 ElementType = Literal[Integer, Float]
 
 
@@ -25,6 +25,8 @@ def limits(name: str) -> Any:
 
 
 _C_TYPES = {
+    "float8_e4m3": "uint8_t",
+    "float8_e5m2": "uint8_t",
     "float16": "uint16_t",  # as bits, because not every compiler has the type
     "bfloat16": "uint16_t",
     "float32": "float",

@@ -290,7 +290,9 @@ def _draw_float(
         if distribution == "shifted mean":
             values += 1000.0 if of_type.nmant >= 23 else 8.0
         if distribution == "shifted below":
-            values -= 1000.0 if of_type.nmant >= 23 else _FAR_BELOW
+            # Values around -128 would all be the same number in 8 bits.
+            few_digits = _FAR_BELOW if of_type.nmant >= 7 else 8.0
+            values -= 1000.0 if of_type.nmant >= 23 else few_digits
             if wide:
                 values *= rng.choice(_ROWS_BELOW, rows)
         if distribution == "denormals":
@@ -307,4 +309,7 @@ def _draw_float(
             values = _thinned(values, math.sqrt(_SPARSE_PRODUCTS / reduction), rng)
         if distribution == "structured":
             values = structured_floats(values, rng)
+    if np.dtype(argument.dtype).itemsize == 1:  # some distributions exceed the range of 8 bits
+        bound = float(of_type.max) / 4
+        values = np.clip(values, -bound, bound)
     return values.astype(argument.dtype)

@@ -59,8 +59,8 @@ def test_outputs_are_compared_in_their_type(dtype: str) -> None:
     assert case.mismatch({"Y": right.tobytes()}) is None
     assert case.passed({"Y": right.tobytes()}).distribution == "small"
     wrong = right.copy()
-    wrong.flat[3] = 100
-    assert "differ, first at Y[0][3]: got 100" in (case.mismatch({"Y": wrong.tobytes()}) or "")
+    wrong.flat[3] = 64
+    assert "differ, first at Y[0][3]: got 64" in (case.mismatch({"Y": wrong.tobytes()}) or "")
 
 
 @pytest.mark.parametrize("dtype", get_args(Float))
@@ -68,7 +68,9 @@ def test_outputs_that_a_kernel_does_not_write_hold_no_numbers(dtype: str) -> Non
     """Random numbers near zero would be accepted where zero is right, as after a ReLU."""
     poisoned = inputs.poison(Argument("Y", (64, 64), dtype, "output"), np.random.default_rng(1))
     assert np.isnan(poisoned.astype(np.float64)).all()
-    assert len(np.unique(np.frombuffer(poisoned.tobytes(), np.uint8))) > 16
+    # Types of 8 bits have only few NaN.
+    least = 4 if np.dtype(dtype).itemsize == 1 else 17
+    assert len(np.unique(np.frombuffer(poisoned.tobytes(), np.uint8))) >= least
 
 
 @pytest.mark.parametrize("dtype", TYPES)
