@@ -274,7 +274,12 @@ def _table(table: Mapping[str, Any], field: str) -> Mapping[str, Any]:
 
 def _names(table: Mapping[str, Any], field: str) -> tuple[str, ...]:
     value = table.get(field)
-    if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+    if value and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+        raise ConfigurationError(
+            f"{field} is {shortened(value)}. Give a list of names, as in workloads = "
+            '["gemmini:gemm-256x256x256"].'
+        )
+    if not isinstance(value, list) or not value:
         raise ConfigurationError(
             f'it has no {field}. Add a line like workloads = ["gemmini:gemm-256x256x256"].'
         )
@@ -288,6 +293,7 @@ def _seeds(value: object) -> tuple[int, ...]:
     seeds = value if isinstance(value, list) else []
     if not 0 < len(seeds) <= MOST_CELLS or not all(type(s) is int and s >= 0 for s in seeds):
         raise ConfigurationError(
-            f"seeds is {shortened(value)}. Give how many, or a list of whole numbers from 0 on."
+            f"seeds is {shortened(value)}. Give the number of seeds, or a list of whole numbers "
+            f"from 0 on. At most {MOST_CELLS:,} seeds are allowed."
         )
     return tuple(dict.fromkeys(seeds))

@@ -67,7 +67,7 @@ class Recording:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             found = getattr(error, "strerror", None) or str(error)
             if isinstance(error, KeyError | TypeError | AttributeError):
-                found = f"{type(error).__name__}: {found}"
+                found = "its content does not have the form of a recording"
             raise InputError(
                 f"{file} is not a usable recording ({found[:200]}). Give a file that `tilewright "
                 "optimize --record` wrote."
