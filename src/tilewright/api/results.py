@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.api.html import run_html
+from tilewright.api.task import require_kernel
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import Candidate, History, Trial
 from tilewright.core.roles import Storage
@@ -141,6 +142,7 @@ class OpenRun(Run):
         the best kernel. `note` describes the change. Raises `InputError` if the budget is spent, so
         look at `over` first.
         """
+        require_kernel(kernel)
         source = kernel.source if isinstance(kernel, Candidate) else kernel
         return self._steps.tell(source, parent, note)
 

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tilewright import run as runs
 from tilewright.api.results import OpenRun, Run
-from tilewright.api.task import Task, written
+from tilewright.api.task import Task, require_kernel, written
 from tilewright.core.budget_text import parse_budget
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError
@@ -192,6 +192,8 @@ def evaluate(
     >>> tw.evaluate("void kernel(", "gemmini:gemm-16x16x16").outcome.kind
     'compile_error'
     """
+    require_kernel(kernel)
+    _require_settings(settings)
     with TemporaryDirectory(prefix="tilewright-") as scratch:
         place = Path(scratch if project is None else project)
         evaluated, chosen = _named(task, place), settings or Settings()
@@ -213,6 +215,7 @@ def _named(task: str | Path | Task, project: Path) -> str:
 
 
 def _settings(settings: Settings | None, budget: str | None, proposers: Sequence[str]) -> Settings:
+    _require_settings(settings)
     chosen = settings or Settings()
     if budget is not None:
         if not isinstance(budget, str):
@@ -225,6 +228,13 @@ def _settings(settings: Settings | None, budget: str | None, proposers: Sequence
         names = (proposers,) if isinstance(proposers, str) else proposers
         chosen = replace(chosen, proposers=tuple(dict.fromkeys(names)))
     return chosen
+
+
+def _require_settings(settings: object) -> None:
+    if settings is not None and not isinstance(settings, Settings):
+        raise InputError(
+            f"settings is {settings!r}. Give tw.Settings, such as tw.Settings(seed=7)."
+        )
 
 
 def _nobody(event: Event) -> None:

@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError, StorageError, WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.plugins import load_target
-from tilewright.core.records import Argument, ArgumentRole, Tolerance, content_id
+from tilewright.core.records import Argument, ArgumentRole, Candidate, Tolerance, content_id
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,6 +130,10 @@ def _results(task: Task, inputs: Mapping[str, Any], source: str) -> list[Any]:
         for function in (task.reference, alone["reference"]):
             returned = function(**{name: array.copy() for name, array in inputs.items()})
             values = returned if isinstance(returned, tuple) else (returned,)
+            if any(value is None for value in values):
+                raise WorkloadError(
+                    f"{called} returned None. Return an array, or a tuple of arrays."
+                )
             found.append([np.asarray(value) for value in values])
     if len(found[0]) != len(found[1]) or not all(map(_equal, *found)):
         raise WorkloadError(
@@ -160,6 +165,7 @@ def _output_names(task: Task, count: int) -> Sequence[str]:
 
 def _workload(task: Task, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     """The text of workload.toml."""
+    from tilewright.parts.element_types import ELEMENT_TYPES
     from tilewright.parts.new_folder import Description, workload_toml
 
     unknown = sorted(set(task.ranges) - set(inputs))
@@ -170,6 +176,13 @@ def _workload(task: Task, inputs: Mapping[str, Any], outputs: Mapping[str, Any])
     given = (("input", inputs), ("output", outputs))
     for role, arrays in given:
         for name, array in arrays.items():
+            if array.dtype.name not in ELEMENT_TYPES:
+                raise WorkloadError(
+                    f"{role} {name} is an array of {array.dtype.name}. Use an array of one of the "
+                    f"types {', '.join(ELEMENT_TYPES)}."
+                )
+            if array.size == 0:
+                raise WorkloadError(f"{role} {name} has no elements. Use a larger array.")
             if array.ndim == 0:
                 raise WorkloadError(
                     f"{role} {name} is a single number: kernels take arrays, so give it at least "
@@ -183,15 +196,38 @@ def _workload(task: Task, inputs: Mapping[str, Any], outputs: Mapping[str, Any])
         task.operations or sum(int(array.size) for array in outputs.values()),
         task.reduction,
         (allowed.absolute, allowed.relative) if allowed else (),
-        {
-            name: f"{{ range = [{float(low)!r}, {float(high)!r}] }}"
-            for name, (low, high) in task.ranges.items()
-        },
+        {name: f"{{ range = {_limits(name, pair)} }}" for name, pair in task.ranges.items()},
     )
     return workload_toml(description, arguments)
 
 
+def _limits(name: str, pair: object) -> list[float]:
+    """The lowest and the highest value of an input."""
+    try:
+        low, high = map(float, pair)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not low < high:
+        raise WorkloadError(
+            f"ranges[{name!r}] is {pair!r}. Give two numbers, the smaller one first, such as "
+            "(0.0, 1.0)."
+        )
+    return [low, high]
+
+
+def require_kernel(kernel: object) -> None:
+    """Raise `InputError` unless this is a kernel's source, the path of its file, or a
+    candidate.
+    """
+    if not isinstance(kernel, str | PathLike | Candidate):
+        raise InputError(
+            f"kernel is {kernel!r}, but must be the source as a string, the path of a file as a "
+            "pathlib.Path, or a tw.Candidate."
+        )
+
+
 def _kernel(kernel: str | Path) -> str:
+    require_kernel(kernel)
     if isinstance(kernel, str):
         return kernel
     try:

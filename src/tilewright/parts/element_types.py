@@ -10,6 +10,7 @@ import numpy as np
 Integer = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 Float = Literal["float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "float64"]
 ElementType = Literal[Integer, Float]
+ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
 
 
 def is_float(name: str) -> bool:

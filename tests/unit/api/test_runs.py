@@ -65,6 +65,10 @@ def test_budget_and_proposers_come_before_the_settings() -> None:
         tw.optimize("toy:digits", settings=QUICK, proposers=["other"])
     with pytest.raises(InputError, match="the budget 'soon' cannot be read"):
         tw.optimize("toy:digits", budget="soon")
+    with pytest.raises(InputError, match=r"Give tw.Settings, such as tw.Settings\(seed=7\)"):
+        tw.optimize("toy:digits", settings={"seed": 7})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="kernel is None, but must be the source as a string"):
+        tw.evaluate(None, "toy:digits")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="budget is 5, but must be a string with a unit"):
         tw.optimize("toy:digits", budget=5)  # type: ignore[arg-type]
 

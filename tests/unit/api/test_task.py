@@ -44,6 +44,14 @@ def broken(x: Any) -> Any:
     raise ZeroDivisionError("no")
 
 
+def nothing(x: Any) -> Any:
+    return None
+
+
+def imaginary(x: Any) -> Any:
+    return x * np.complex64(1j)
+
+
 def test_the_folder_opens_as_the_same_task(tmp_path: Path) -> None:
     task = tw.Task(KERNEL, summed, X, tolerance=tw.Tolerance(1e-5), ranges={"x": (0, 1)})
     folder = Path(written(task, tmp_path / "a"))
@@ -91,6 +99,12 @@ def test_a_kernel_may_be_a_file(tmp_path: Path) -> None:
         ({"ranges": {"y": (0, 1)}}, "ranges names 'y'"),
         ({"kernel": Path("missing.c")}, "kernel file missing.c cannot be read"),
         ({"target": "host-d"}, "did you mean 'host-c'"),
+        ({"reference": nothing}, "returned None. Return an array, or a tuple of arrays"),
+        ({"reference": imaginary}, "output out is an array of complex64. Use an array of one of"),
+        ({"inputs": {"x": X["x"][:0]}}, "input x has no elements"),
+        ({"ranges": {"x": (1, 0)}}, "Give two numbers, the smaller one first"),
+        ({"ranges": {"x": "a"}}, "Give two numbers, the smaller one first"),
+        ({"kernel": None}, "kernel is None, but must be the source"),
         ({"name": "a/b"}, "task name 'a/b' is not usable"),
     ],
 )
