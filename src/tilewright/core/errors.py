@@ -55,15 +55,21 @@ class InputError(TilewrightError):
 class UnknownNameError(InputError):
     """A name that does not exist; the message suggests a similar name."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
-        """`what` is the kind of name ("workload"), `known` the names there are."""
-        names = sorted(known)
+    def __init__(
+        self, what: str, name: str, known: Iterable[str] | None = None, hint: str = ""
+    ) -> None:
+        """`what` is the kind of name ("workload"), and `known` contains all existing names, or is
+        None if the message shall not list them.
+        """
+        names = sorted(known or ())
         nearest = _of_the_same_sizes(name, names) or difflib.get_close_matches(
             name, names, n=1, cutoff=0.5
         )
         listed = ", ".join(names[:_LISTED])
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         suggestion = f". Choose one of {listed}{more}." if names else f": there are no {what}s."
+        if known is None:
+            suggestion = "."
         if nearest:
             suggestion = f": did you mean {shortened(nearest[0])}?"
         super().__init__(

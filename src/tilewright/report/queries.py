@@ -53,6 +53,7 @@ def report_view(
     trials = tuple(_trial_view(t, history, t.index in winning) for t in history)
     by_index = {trial.index: trial for trial in trials}
     measured = best.outcome if best and isinstance(best.outcome, Measured) else None
+    start = baseline.outcome if baseline and isinstance(baseline.outcome, Measured) else None
     return ReportView(
         task=run.task,
         target=run.target,
@@ -79,6 +80,7 @@ def report_view(
         settings=run.settings,
         evaluations=sample.total if sample else len(trials),
         measured=sample.measured if sample else sum(t.latency is not None for t in trials),
+        noise=start.noise + measured.noise if start and measured else 0.0,
         versions={**run.versions, **(measured.versions if measured else {})},
     )
 

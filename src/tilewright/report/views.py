@@ -93,7 +93,8 @@ class ReportView:
     `costs` has a row per model and phase, and a row for their sum if there are several.
     `evaluations` is the number of all evaluations, of which `measured` gave a latency; `trials` are
     the shown ones. `unconfirmed` are trials that were faster at first, but wrong or slower when
-    they were evaluated again, and `unconfirmed_words` counts them by this reason.
+    they were evaluated again, and `unconfirmed_words` counts them by this reason. `noise` is the
+    noise of the speedup of the best kernel, as a share.
     """
 
     task: str
@@ -122,6 +123,13 @@ class ReportView:
     cost_words: str = ""
     evaluations: int = 0
     measured: int = 0
+    noise: float = 0.0
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the best kernel is faster than the starting kernel by more than the noise."""
+        speedup = self.best.speedup if self.best else None
+        return speedup is not None and speedup > 1 + self.noise
 
     @property
     def is_sample(self) -> bool:

@@ -267,7 +267,7 @@ def _index(asked: str, otherwise: int | None, count: int) -> int | None:
 def _number(text: str) -> int:
     """The number of a trial in an address; `UnknownNameError` if it is not valid."""
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
-        raise UnknownNameError("trial", text[:20], [])
+        raise UnknownNameError("trial", text[:20])
     return int(text)
 
 

@@ -90,14 +90,14 @@ class ServedProject:
         """A run by its whole id; `UnknownNameError` if there is none."""
         found = self.overview.run(run_id)
         if found is None:
-            raise UnknownNameError("run", run_id, [])
+            raise UnknownNameError("run", run_id)
         return found
 
     def record(self, run_id: str) -> RunRecord:
         """A run's record by its whole id; `UnknownNameError` if there is none."""
         found = self.overview.record(run_id)
         if found is None:
-            raise UnknownNameError("run", run_id, [])
+            raise UnknownNameError("run", run_id)
         return found
 
     def status(self, run: RunRecord) -> str:
@@ -121,7 +121,7 @@ class ServedProject:
         """One trial with its source; `UnknownNameError` if there is none."""
         found = self.overview.whole_trials(run_id, [index])
         if not found:
-            raise UnknownNameError("trial", str(index), [])
+            raise UnknownNameError("trial", str(index))
         return found[0]
 
     def lineage(
@@ -135,7 +135,7 @@ class ServedProject:
             trials.extend(self.overview.chosen(run_id, wanted))
         view = trials.view(trial.index)
         if view is None:
-            raise UnknownNameError("trial", str(trial.index), [])
+            raise UnknownNameError("trial", str(trial.index))
         return view, [v for i in trials.lineage(trial.index) if (v := trials.view(i)) is not None]
 
     def result(self, run: RunRecord, trials: LiveTrials) -> ReportView:

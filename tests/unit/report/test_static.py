@@ -41,6 +41,17 @@ def test_a_report_carries_the_headline_the_schedule_and_how_to_reproduce() -> No
         assert words in html
 
 
+def test_a_gain_within_the_noise_is_no_speedup() -> None:
+    start = Trial(0, 0, Candidate("kernel 0"), replace(measured(1060.0), noise=0.04))
+    candidate = Candidate("kernel 1", start.candidate.id)
+    better = Trial(1, 1, candidate, replace(measured(1000.0), noise=0.04))
+    found = "No kernel was found that is faster than the starting kernel"
+    html = render(History([start, better]))
+    assert f"{found} (a difference of 1.06x is within the measurement noise)." in html
+    certain = replace(better, outcome=measured(900.0))
+    assert found not in render(History([start, certain]))
+
+
 def test_a_report_compares_with_the_baselines() -> None:
     failed = Failed("check", "wrong_result", "C[0][0]: got 1, expected 2", 7)
     compared = [Baseline("library", "1", measured(2_000_000.0)), Baseline(EVIL, "2", failed)]

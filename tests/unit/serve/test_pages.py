@@ -169,7 +169,9 @@ def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> Non
     ],
 )
 def test_what_is_not_there_is_said_to_be_missing(client: Client, path: str) -> None:
-    assert client.ask(path).status == 404
+    said = client.ask(path)
+    assert said.status == 404
+    assert "there are no" not in said.text
 
 
 def test_no_text_of_a_model_is_a_formula_in_a_table(
