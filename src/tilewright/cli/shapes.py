@@ -108,8 +108,8 @@ def _line(row: Row) -> str:
             f"{row.workload}: {row.dispatched.kind} through kernel_dispatch: {row.dispatched.log}"
         )
     through = f"{row.start:,.0f} -> {row.dispatched:,.0f} {row.unit}, {row.speedup:.2f}x"
-    alone = f" (alone {row.best:,.0f})" if row.best is not None else ", correct"
-    return f"{row.workload}: {through}{alone}"
+    direct = f" (called directly: {row.best:,.0f})" if row.best is not None else ", correct"
+    return f"{row.workload}: {through}{direct}"
 
 
 def _json(found: ShapeSetResult) -> dict[str, object]:

@@ -19,6 +19,7 @@ from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.files import read_text
 from tilewright.core.records import Failed, Measured, Outcome
 from tilewright.core.tasks import OpenTask, open_workload
+from tilewright.core.text import counted
 from tilewright.evaluating import evaluate_kernel
 from tilewright.families.dispatch import Fallback, Member, called_with, dispatch_source, sizes_of
 from tilewright.families.generic import generic_source
@@ -122,7 +123,7 @@ def read_shape_set(task: str, file: Path, settings: Settings) -> ShapeSet:
     workloads = list(dict.fromkeys(one.name for one in opened))
     if not 2 <= len(workloads) <= MOST_SHAPES:
         raise InputError(
-            f"shapes file {file} and {task} name {len(workloads)} workload(s). Give 2 to "
+            f"shapes file {file} and {task} name {counted(len(workloads), 'workload')}. Give 2 to "
             f"{MOST_SHAPES} shapes, one on each line."
         )
     target = opened[0].target
