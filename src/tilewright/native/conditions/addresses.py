@@ -4,14 +4,14 @@ Each function whose results are addresses is followed on its own, so that two ad
 array can be told from those of different arrays. A kernel may add offsets to an address, subtract
 or compare two addresses in the same array, test whether an address is zero, and test its lowest
 bits, as code for aligned vectors does. Everything else depends on where an array lies, which is
-different in each process. Addresses that a kernel passes through an array or in a struct are not
-followed.
+different in each process. Addresses that a kernel passes through an array or in a struct are only
+followed from the loads that the caller knows to read addresses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.effects import FLAGS, Effects, in_memory, registers
@@ -23,6 +23,8 @@ from tilewright.parts.untested_conditions import LOWEST
 
 OWN = -1
 """Stands for the addresses of the kernel's own variables and of places on the stack."""
+_LOADED = -2
+"""Stands for the addresses that the kernel reads from memory."""
 _KEEPS = re.compile(
     r"k?mov|cmov|lea|add|sub|cmp|test|push|pop|xchg|or[lq]?$|and|inc|dec|ret|set|j|call"
 )
@@ -36,8 +38,18 @@ _ON_STACK = re.compile(r"[^()]*\(%r[bs]p[,)].*")
 _WIDTH = 8
 
 
-def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
-    """The instructions that compute with all bits of an address, and the conditions on them.
+def reads_an_address(one: Instruction) -> bool:
+    """Whether an instruction may read a whole address from memory into a register."""
+    return (
+        one.name in ("mov", "movq") and in_memory(one.operands[0]) and "mm" not in one.operands[1]
+    )
+
+
+def misused(
+    listing: Listing, around: Surroundings, loads: Collection[int] | None = None
+) -> list[Instruction]:
+    """The instructions that compute with all bits of an address, and the conditions on them: of the
+    addresses that functions return, or only of those that the `loads` in these lines read.
 
     Raises `TooLargeError`.
     """
@@ -50,8 +62,8 @@ def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
         and one.operands
         and around.addresses.fullmatch(one.operands[0].partition("@")[0])
     ]
-    for source in (*sources, OWN):
-        analysis = _OfAddress(listing, around, source)
+    for source in (*sources, OWN) if loads is None else (_LOADED,):
+        analysis = _OfAddress(listing, around, source, loads or ())
         sites = analysis.run()
         found |= {site.instruction.at: site.instruction for site in sites} | analysis.misuses
         for at, operands in analysis.compared.items():
@@ -61,18 +73,22 @@ def misused(listing: Listing, around: Surroundings) -> list[Instruction]:
 
 
 class _OfAddress(Analysis):
-    """Follows the addresses that the call in the line `source` of a listing returns, or `OWN`.
+    """Follows the addresses that the call in the line `source` of a listing returns, `OWN`, or those
+    that the `loads` in these lines read.
 
     Attributes:
         misuses: by line, the instructions that compute with all bits of such an address.
         compared: by line, those operands of comparisons that are such addresses.
     """
 
-    def __init__(self, listing: Listing, around: Surroundings, source: int) -> None:
+    def __init__(
+        self, listing: Listing, around: Surroundings, source: int, loads: Collection[int] = ()
+    ) -> None:
         super().__init__(listing, around, decisions=False)
         self.misuses: dict[int, Instruction] = {}
         self.compared: dict[int, set[str]] = {}
         self._source = source
+        self._address_loads = loads
         self._here = 0
         for known in self._known.values():
             known.entry.clear()
@@ -86,6 +102,8 @@ class _OfAddress(Analysis):
     def _depends(self, known: Known, at: int, state: set[str]) -> bool:
         one, effects = known.function.code[at], known.effects[at]
         if self._source == OWN and _takes_own(one, is_address=effects.is_address):
+            return True
+        if one.at in self._address_loads:
             return True
         loaded = any(self._loads_data(known, one, operand, state) for operand in effects.loads)
         if not loaded and _values(one, effects).isdisjoint(state):

@@ -63,7 +63,9 @@ def alike(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
 
 
 def of_each_distribution(runs: Sequence[tuple[Case, Run]]) -> list[Run]:
-    """The first run, and a run for the inputs of each distribution in the same order of threads."""
+    """The first run, a run for the inputs of each distribution in the same order of threads, and
+    the first run again with arrays at other addresses."""
     chosen = {case.check.distribution: run for case, run in reversed(runs)}
     first = runs[0][1]
-    return [first, *(replace(run, seed=first.seed, fill=0) for run in chosen.values())]
+    each = (replace(run, seed=first.seed, fill=0) for run in chosen.values())
+    return [first, *each, replace(first, fill=0, moved=True)]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.core.records import Failed
-from tilewright.native.conditions.addresses import misused
+from tilewright.native.conditions.addresses import misused, reads_an_address
 from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, loads_of, numbers_of
@@ -129,9 +129,9 @@ def recording_program(
         jumps = [Untested(site.instruction.line, "jump") for site in found.jumps]
         return refusal(jumps, 0, CUDA)
     try:
-        misuses = misused(found.listing, AROUND)
+        misuses = address_misuses(found.listing)
         if misuses:
-            return refusal([Untested(one.line, "address") for one in misuses], 0, CUDA)
+            return refusal(misuses, 0, CUDA)
         sites = (*found.sites, *numbers_of(found.listing, AROUND))
     except TooLargeError as error:
         return unexamined(str(error))
@@ -146,6 +146,27 @@ def loads_program(
     """The program of the same kernel that records what it reads from memory."""
     listing = program.listing
     return _recording(compiler, listing, loads_of(listing, AROUND), timeout_s)
+
+
+def known_loads(
+    program: ConditionProgram, hashes: Sequence[Sequence[int]]
+) -> tuple[set[int], set[int]]:
+    """The lines of the loads that read no input values, and of those that read addresses, by the
+    hashes of the values that each load has read in each run. In the first run, the kernel may have
+    set up something; in the last one, arrays were at other addresses."""
+    known, addresses = set[int](), set[int]()
+    for site, read in zip(program.sites, zip(*hashes[1:], strict=True), strict=True):
+        if len(set(read)) == 1:
+            known.add(site.instruction.at)
+        elif len(set(read[:-1])) == 1 and reads_an_address(site.instruction):
+            addresses.add(site.instruction.at)
+    return known, addresses
+
+
+def address_misuses(listing: Listing, loads: Collection[int] | None = None) -> list[Untested]:
+    """What a kernel computes, or decides, by the address of an array, a variable, a stream or an
+    event; or only by the addresses that the loads in these lines read from memory."""
+    return [Untested(one.line, "address") for one in misused(listing, AROUND, loads)]
 
 
 def untested(

@@ -38,7 +38,8 @@ class Run:
     output is changed with the byte `fill`, by exclusive or with its highest byte. Shared memory and
     allocated arrays contain the byte `old` until something is written to them. The device that the
     kernel sees is drawn with the seed. A `large` one has at least 40 multiprocessors and fast
-    functions that are as inexact as CUDA allows.
+    functions that are as inexact as CUDA allows. In the program that records, all runs have their
+    arrays at the same addresses, except for those whose arrays are `moved`.
     """
 
     initial: Mapping[str, Array]
@@ -48,6 +49,7 @@ class Run:
     fill: int = 0
     old: int = OLD_BYTES[0]
     large: bool = False
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def run_on_cpu(
         lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
         lines += [
             f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill} "
-            f"{run.old} {run.large:d}"
+            f"{run.old} {run.large:d} {run.moved:d}"
             for offset, run in zip(offsets, runs, strict=True)
         ]
         (folder / "job.txt").write_text("\n".join(lines) + "\n")

@@ -16,6 +16,8 @@ from tilewright.sandbox import Sandbox, find_sandbox
 from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.condition_program import (
     ConditionProgram,
+    address_misuses,
+    known_loads,
     loads_program,
     recording_program,
     untested,
@@ -204,8 +206,9 @@ class CudaEvaluation:
 
     def still_untested(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...] | Failed:
         """The untested conditions that depend on input values even if an instruction that reads the
-        same in all these runs, except for the first one, reads none. The runs differ in their
-        inputs only."""
+        same in all these runs, except for the first one, reads none; and what depends on addresses
+        that the kernel reads from memory. The runs differ in their inputs, and the last one in the
+        addresses of arrays."""
         program = self.recording(source)
         assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
         loads = loads_program(self.cpu_compiler, program, self._compile_s)
@@ -215,14 +218,10 @@ class CudaEvaluation:
         hashes = loads.hashes(ran.records, len(runs))
         if ran.failed is not None or hashes is None:
             return ran.failed or CHANGED_ANSWERS
-        known = {
-            site.instruction.at
-            for site, read in zip(loads.sites, zip(*hashes[1:], strict=True), strict=True)
-            if len(set(read)) == 1
-        }
-        found = untested(program, self.conditions[source].values(), known)
+        known, addresses = known_loads(loads, hashes)
+        found = untested(program, self.conditions[source].values(), known | addresses)
         self.conditions[source] = {one.place: one for one in found}
-        return self.untested(source)
+        return (*address_misuses(program.listing, addresses), *self.untested(source))
 
     def refused_part(self) -> Failed | None:
         """Why running only some of a kernel's blocks would show nothing, or None."""

@@ -550,6 +550,7 @@ extern "C" unsigned tw_rounded(uint64_t number, int is_bfloat, int side) {
   return from_order(first);
 }
 
+extern "C" uint64_t tw_given_by(unsigned lane) { return warps[current / WARP].lanes[lane].value; }
 extern "C" unsigned tw_lane(void) { return current % WARP; }
 extern "C" unsigned tw_active(int line) {
   Warp &warp = warps[current / WARP];
@@ -884,7 +885,7 @@ __attribute__((constructor)) static void begin_to_serve(void) {
 /* ---- records of conditions ---- */
 
 /* Calls of this program differ in their inputs only, so that what they record can be compared: their arrays lie at the
-   same addresses. */
+   same addresses, except in a run whose arrays are `moved`. */
 #ifdef RECORDS
 static const bool same_places = true;
 static uint64_t *records;
@@ -922,7 +923,7 @@ struct Job {
   const long *bytes;
   const long long *sizes;
   uint64_t seed;
-  int run, fill;
+  int run, fill, moved;
 };
 
 /* Afterwards, the arrays may be read. */
@@ -930,7 +931,7 @@ static void call_kernel(const Job &job) {
   state = job.seed;
   launched = 0;
   draw_device(job.seed);
-  begin_place(same_places ? 1 : job.seed, same_places ? 0 : job.run);
+  begin_place(same_places ? 1 : job.seed, same_places ? job.moved : job.run);
   if (lseek(job.inputs, job.offset, SEEK_SET) < 0) _exit(3);
   void *pointers[MOST_ARRAYS];
   for (int i = 0; i < arguments; i++) {
@@ -979,9 +980,9 @@ int main(void) {
   for (int run = 0; run < runs; run++) {
     Job one = {inputs, 0, bytes, sizes, 0, run};
     int fill = 0;
-    if (fscanf(job, "%lld %d %llu %lf %d %hhu %d", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill,
-               &old, &large)
-        != 7)
+    if (fscanf(job, "%lld %d %llu %lf %d %hhu %d %d", &one.offset, &how, (unsigned long long *)&one.seed, &share, &fill,
+               &old, &large, &one.moved)
+        != 8)
       _exit(3);
     one.fill = fill;
     counts_elements = run == 0;
