@@ -73,8 +73,8 @@ def misused(
 
 
 class _OfAddress(Analysis):
-    """Follows the addresses that the call in the line `source` of a listing returns, `OWN`, or those
-    that the `loads` in these lines read.
+    """Follows the addresses that the call in the line `source` of a listing returns, `OWN`, or
+    those that the `loads` in these lines read.
 
     Attributes:
         misuses: by line, the instructions that compute with all bits of such an address.
