@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import get_ident
+from typing import Any
 
 import pytest
 from toy_models import answer, answer_natively, enter_toy_world
@@ -18,10 +19,13 @@ from tilewright.core.config import Settings
 from tilewright.core.errors import ConfigurationError, InputError
 from tilewright.core.plugins import load_target
 from tilewright.core.records import CallRecord, History, Trial
-from tilewright.core.secrets import is_secret_name
+from tilewright.core.secrets import is_secret_name, without_secrets
 from tilewright.models import model_calls, recording, replayed, stored_shares, turns_taken
+from tilewright.proposers.llm import dispatch
 from tilewright.proposers.llm.failures import ModelError
 from tilewright.proposers.llm.prompts import render
+from tilewright.sandbox.child import Child
+from tilewright.sandbox.forking import Prepared
 from tilewright.search.events import Called, Event, ModelsForecast
 from tilewright.storage.project import open_project
 from tilewright.testing.model_protocols import Behaviour
@@ -30,6 +34,28 @@ from tilewright.testing.rewriter_model import RewriterModel
 
 CANARY = "canary-c0ffee42-secret"
 SMALL = {"beam": 2, "plans": 2, "implementations": 1, "iterations": 2, "dropout": 0.3}
+
+
+CALLS = "tilewright.proposers.llm.call_process"
+PREPARATION = Prepared((CALLS, "anthropic", "openai"), without_secrets(os.environ))
+"""The same in all tests, so that they share one process that imports."""
+
+
+@pytest.fixture(autouse=True)
+def forked_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The processes that call models are forked from one that has imported the providers'
+    packages, because each import takes 0.6 to 1.3 s.
+
+    Other tests start these processes as tilewright does (tests/unit/llm/test_call_process.py).
+    """
+    with Path(os.devnull).open("wb") as nothing:
+
+        def start(*arguments: str, **options: Any) -> Child:
+            forked = {"output": nothing, "preparation": PREPARATION}
+            return Child(*arguments, **{**options, **forked})
+
+        monkeypatch.setattr(dispatch, "Child", start)
+        yield
 
 
 @pytest.fixture

@@ -30,12 +30,16 @@ from tilewright.proposers.llm.spool import Spool
 from tilewright.sandbox.child import Channel
 
 
-def main(descriptor: int, folder: str) -> None:
+def main(arguments: list[str]) -> None:
     """Serve until there are no more requests."""
-    channel = Channel(descriptor)
+    with contextlib.suppress(EOFError):
+        _serve(Channel(int(arguments[0])), Path(arguments[1]))
+
+
+def _serve(channel: Channel, folder: Path) -> None:
     start = channel.receive_json()
     os.environ.update(start["secrets"])
-    spool = Spool(Path(folder))
+    spool = Spool(folder)
     spool.enter()
     pool = ProviderPool(create_provider, Backoff(**start["backoff"]), spool.around)
     writing = threading.Lock()
@@ -68,6 +72,5 @@ def _outcome(future: Future[Reply]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(EOFError):
-        main(int(sys.argv[1]), sys.argv[2])
+    main(sys.argv[1:])
     os._exit(0)
