@@ -61,7 +61,12 @@ def traced(body: str) -> Trace:
         (
             "nisa.nc_matmul(sums, b, b); "
             "nisa.tensor_tensor(a[0:64, :], a[0:64, :], sums, op=nl.subtract)",
-            {},
+            {"on_few_partitions": 1},
+        ),
+        ("nisa.nc_matmul(sums, b, b, is_transpose=True)", {"transposes": 1}),
+        (
+            "nisa.nc_transpose(a[0:32, 0:32], a[32:64, 0:32], engine=nisa.engine.vector)",
+            {"transposes": 1, "on_few_partitions": 1},
         ),
         ("nisa.tensor_tensor(a, a, a, op=nl.subtract, engine=nisa.engine.gpsimd)", {}),
         ("nisa.memset(a, value=0.0)", {"copies_and_memsets": 1}),
@@ -158,7 +163,13 @@ def left_out(name: str, kernel: str) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "kernel", "without", "kept"),
     [
-        ("rmsnorm-512x4096", "naive", {"stay-on-chip"}, {"hoist-loads", "broadcast-by-pe"}),
+        (
+            "rmsnorm-512x4096",
+            "naive",
+            {"stay-on-chip", "avoid-transposes", "iterations-on-partitions"},
+            {"hoist-loads", "broadcast-by-pe"},
+        ),
+        ("rope-128x512", "naive", {"avoid-transposes"}, {"iterations-on-partitions"}),
         ("rmsnorm-512x4096", "tuned", {"hoist-loads", "broadcast-by-pe"}, {"bn-stats"}),
         ("cumsum-256x2048", "naive", {"scan-instruction", "pe-transpose"}, {"drop-redundant-work"}),
         ("attention-512x128", "naive", {"cast-on-the-way"}, {"stay-on-chip", "bf16-products"}),
@@ -177,7 +188,7 @@ def left_out(name: str, kernel: str) -> set[str]:
             {"hoist-loads", "reorder-loops", "fuse-loops", "recompute"},
             {"fuse-activation", "operand-in-psum", "broadcast-by-pe", "other"},
         ),
-        ("attention-512x128", "naive", set(), {"fuse-loops", "recompute"}),
+        ("attention-512x128", "naive", set(), {"fuse-loops", "recompute", "avoid-transposes"}),
         ("gemm-256x512x512", "naive", {"recompute"}, {"hoist-loads", "fuse-loops"}),
         ("gemm-256x512x512", "tuned", {"bf16-products", "accumulate-in-psum"}, {"change-a-size"}),
         ("attention_tile-16384x128-q127", "naive", {"load-whole-runs"}, {"skip-masked"}),

@@ -19,6 +19,8 @@ NAMES = (
     "scans",
     "statistics",
     "squares",
+    "transposes",
+    "on_few_partitions",
     "broadcast_loads",
     "converting_transfers",
     "single_element_transfers",
@@ -29,7 +31,9 @@ NAMES = (
 """All counts; `techniques.py` describes the last ones. Products include transposes on PE, and
 copies include those by activations. A two-cycle pair is a `tensor_tensor` on DVE that would be
 faster with an operand in PSUM. Statistics are `bn_stats`, squares are powers and products of a
-tile with itself, and intermediates are what a kernel stores in HBM and loads again."""
+tile with itself, transposes are those of engines, instructions on few partitions access at most
+half of the partitions, and intermediates are what a kernel stores in HBM and loads again."""
+_FEW = 64
 _SELECTIONS = {
     "select",
     "affine_select",
@@ -70,6 +74,8 @@ def _of_instruction(one: Instruction) -> Mapping[str, int]:
         "selections": name in _SELECTIONS,
         "scans": name == "tensor_tensor_scan",
         "statistics": name == "bn_stats",
+        "transposes": name == "nc_transpose" or "is_transpose" in attributes,
+        "on_few_partitions": all(a.partitions <= _FEW for a in (*one.reads, *one.writes)),
         "squares": bool(operations & {"square", "power"})
         or ("multiply" in operations and tiles and len({_place(a) for a in one.reads[:2]}) == 1),
     }
