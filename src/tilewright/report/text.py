@@ -92,6 +92,7 @@ MEASUREMENTS = {
     "launch_ns": ("fixed time of a launch", "ns"),
     "macs": ("multiply-adds", ""),
     "mispredictions": ("mispredicted branches", ""),
+    "on_few_partitions": ("instructions on at most half of the partitions", ""),
     "percent_of_baseline": ("share of the starting kernel's time", "%"),
     "percent_of_baseline_high": ("upper end of its confidence interval", "%"),
     "percent_of_baseline_low": ("lower end of its confidence interval", "%"),
@@ -112,6 +113,7 @@ MEASUREMENTS = {
     "tile_loads_ns": ("lower bound of the tile loads", "ns"),
     "timed_pairs": ("timed pairs of calls, one of the starting kernel", ""),
     "transfers": ("transfers between memories", ""),
+    "transposes": ("transposes on engines", ""),
 }
 """Names and units of measurements of a kernel, by the name with which evaluators store them."""
 
