@@ -33,6 +33,13 @@ compared copies are correct in one of a hundred batches, and about ten batches a
 """
 COMPARED_S = 0.1
 """Seconds after which no further copy of a batch is compared. At least one is compared."""
+WARM_S = 2.0
+"""Maximum number of seconds of the untimed batches before the first sample."""
+WINDOW_S = 20e-3
+"""Minimum number of seconds of untimed batches, the fastest of which is compared with that of as
+many seconds before."""
+STEADY = 0.005
+"""If batches become faster by a smaller share than this, the GPU's clocks are steady."""
 LEAK_BYTES = 64 << 20
 """Number of bytes by which free memory may decrease in a session, because the driver itself uses
 memory.
@@ -55,7 +62,8 @@ class DeviceKernel:
 
     Every call of a batch has its own copies of the arrays with different values, and all values are
     drawn again for the next batch. A kernel can therefore not use results of earlier calls. Before
-    each call, outputs contain NaN.
+    each call, outputs contain NaN. Before the first sample, untimed batches raise the clocks of the
+    GPU, which are low while it is idle.
     """
 
     def __init__(self, process: DeviceProcess, case: Case) -> None:
@@ -108,15 +116,12 @@ class DeviceKernel:
         count = max(self._count, self._least)
         if values.most is not None:
             count = min(count, values.most)
-        values.draw(count)
-        process.poison(count)
-        if count < self._least:  # the caches contain the array that was written last
-            process.spread(count, min(self._copies, count + self._least))
         if self._free is None:
             self._free = process.free_bytes()
-        seconds, on_device = process.batch(0, count)
-        if not seconds > 0:
-            raise DeviceFailedError(Failed("measure", "invalid", f"a batch took {seconds:g} s."))
+            self._fill(count)
+            self._warm(count)
+        self._fill(count)
+        seconds, on_device = self._timed(count)
         written = [i for i, a in enumerate(self._arguments) if a.is_written]
         copies = secrets.SystemRandom().sample(range(count), min(count, MOST_COMPARED))
         hashes = {copy: {i: process.hash(i, copy) for i in written} for copy in copies}
@@ -128,6 +133,31 @@ class DeviceKernel:
         self._count = min(self._copies, max(1, round(BATCH_S * count / seconds)))
         self.event_s = on_device / count
         return seconds / count
+
+    def _fill(self, count: int) -> None:
+        """New values for the first copies, and NaN in their outputs."""
+        self._values.draw(count)
+        self._process.poison(count)
+        if count < self._least:  # the caches contain the array that was written last
+            self._process.spread(count, min(self._copies, count + self._least))
+
+    def _warm(self, count: int) -> None:
+        """Call the kernel until its batches no longer become faster."""
+        total, before = 0.0, math.inf
+        while total < WARM_S:
+            taken = list[float]()
+            while sum(taken) < WINDOW_S:
+                taken.append(self._timed(count)[0])
+            if min(taken) > (1 - STEADY) * before:
+                return
+            total, before = total + sum(taken), min(taken)
+
+    def _timed(self, count: int) -> tuple[float, float]:
+        """The seconds of the first calls, by the host's clock and by that of the device."""
+        seconds, on_device = self._process.batch(0, count)
+        if not seconds > 0:
+            raise DeviceFailedError(Failed("measure", "invalid", f"a batch took {seconds:g} s."))
+        return seconds, on_device
 
     def _compare(self, hashes: Mapping[int, Mapping[int, int]]) -> None:
         """Compare these copies of the last batch in order, until the time is used up."""
