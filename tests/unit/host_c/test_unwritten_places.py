@@ -17,8 +17,9 @@ from test_untested_conditions import (
 from tilewright.core.records import Failed, Measured
 from tilewright.native.conditions.blocks import blocks_of
 from tilewright.native.conditions.effects import effects_of
+from tilewright.native.conditions.fixed import keeps_values
 from tilewright.native.conditions.listing import Function, read_listing
-from tilewright.native.conditions.unwritten import keeps_values, unwritten_reads
+from tilewright.native.conditions.unwritten import unwritten_reads
 
 FRAME = ("pushq %rbp", "movq %rsp, %rbp", "pushq %rbx", "subq $1000, %rsp")
 ONE_WAY = ("testq %rdi, %rdi", "je .L1", "movl $1, -100(%rbp)", ".L1:", "movl -100(%rbp), %eax")
@@ -76,7 +77,7 @@ def test_a_condition_on_an_unwritten_place_depends_on_data() -> None:
 )
 def test_kernels_whose_stack_may_keep_values(code: tuple[str, ...], keeps: bool) -> None:
     listing = read_listing(listing_of(*FRAME, *code, "ret"), "kernel.c")
-    assert keeps_values(listing) is keeps
+    assert keeps_values(listing.functions["kernel"]) is keeps
 
 
 COUNTS = "volatile unsigned deep[99999]; if (deep[7] != 77) { deep[7] = 77; deep[9] = 0; } "

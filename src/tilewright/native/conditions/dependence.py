@@ -18,25 +18,22 @@ from functools import lru_cache
 from itertools import cycle
 from time import thread_time
 
-from tilewright.native.conditions.blocks import blocks_of, decided_by
 from tilewright.native.conditions.effects import (
     FLAGS,
     Effects,
-    effects_of,
     in_memory,
     registers,
 )
 from tilewright.native.conditions.facts import Known, Site
+from tilewright.native.conditions.fixed import fixed_of
 from tilewright.native.conditions.implicit import other_targets
-from tilewright.native.conditions.implied import implied
 from tilewright.native.conditions.listing import Instruction, Listing
 from tilewright.native.conditions.outside import arguments_of_number, float_result, whole_result
 from tilewright.native.conditions.quotients import signs_of_quotients
 from tilewright.native.conditions.sequences import floats_of, results_of
-from tilewright.native.conditions.stack_cells import cells_of, is_followed
+from tilewright.native.conditions.stack_cells import cells_of
 from tilewright.native.conditions.surroundings import OF_C, Surroundings, launchers_of
-from tilewright.native.conditions.unwritten import unwritten_reads
-from tilewright.native.conditions.values import nan_condition, value_of
+from tilewright.native.conditions.values import value_of
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 _ARGUMENTS = ("di", "si", "d", "c", "8", "9", *(f"v{n}" for n in range(8)))
@@ -110,16 +107,10 @@ class Analysis:
         launchers = launchers_of(listing, around)
         for name, function in listing.functions.items():
             if function.code:
-                blocks = blocks_of(function)
-                effects = [effects_of(one) for one in function.code]
-                decided = decided_by(function, blocks)
-                follows = is_followed(function.code)
-                conditions = [
-                    one.condition or nan_condition(function, at) for at, one in enumerate(effects)
-                ]
+                fixed = fixed_of(function)
                 known = Known(
-                    function, effects, conditions, blocks, decided, follows, name in launchers,
-                    unwritten_reads(function, effects, blocks),
+                    function, fixed.effects, fixed.conditions, fixed.blocks, fixed.decided,
+                    fixed.follows_stack, name in launchers, fixed.unwritten, fixed.implied,
                 )  # fmt: skip
                 self._known[name] = known
         for name, known in self._known.items():
@@ -136,7 +127,6 @@ class Analysis:
                     self._by_address.add(named)
         for name, known in self._known.items():
             results = () if self._is_entry(name) else _RESULTS
-            known.exempt = implied(known.function, known.blocks)
             known.exempt |= signs_of_quotients(known.function, known.blocks, results)
         in_tables = {line.split()[-1] for line in listing.lines if ".quad" in line}
         self._by_address |= in_tables & self._known.keys()

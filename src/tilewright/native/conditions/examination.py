@@ -7,7 +7,7 @@ results. Only kernels with such conditions are then called, on the inputs of the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from time import thread_time
@@ -19,10 +19,10 @@ from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
+from tilewright.native.conditions.fixed import keeps_values
 from tilewright.native.conditions.listing import Listing
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import OF_C
-from tilewright.native.conditions.unwritten import keeps_values
 from tilewright.native.evaluator import NativeEvaluation
 from tilewright.native.machine import off_measuring_cores, on_building_cores
 from tilewright.native.process import KernelProcess, ProcessGoneError
@@ -110,7 +110,7 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         if evaluation.toolchain.threads == 1 or not _RUNS_OPENMP.search(text):
             find = lru_cache(maxsize=1)(partial(computed_without, found.listing))
             sequences = sequences_of(found.listing)
-        keeps = find is not None and keeps_values(found.listing)
+        keeps = find is not None and _keeps_values(found.listing)
         others = (*found.sites, *(one for one in sequences if not one.is_float))
         floats = [one for one in sequences if one.is_float]
         alike = _alike_floats(evaluation, found.listing, () if keeps else others, floats)
@@ -126,6 +126,12 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         return _called(evaluation, binary, sites, recorder, find, keeps=keeps)
     except TooLargeError as error:
         return Examined(failed=unexamined(str(error)))
+
+
+def _keeps_values(listing: Listing) -> bool:
+    """Whether a kernel may read what an earlier call has written."""
+    functions = (one for one in listing.functions.values() if one.code)
+    return listing.keeps_variables or any(map(keeps_values, functions))
 
 
 def _recording(
@@ -201,21 +207,27 @@ def _called(
     further calls are compared here, because conditions may have another result in them.
     """
     once = evaluation.cases.compared(evaluation.settings.checks)
-    more = evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
     last = once[-1]
     second = min(1, len(once) - 1)
-    turns = [*((one, False) for one in once), (last, False), *((one, False) for one in more)]
+    turns = [*((one, False) for one in once), (last, False)]
     if keeps:
         turns.insert(second + 1, (once[second], True))
     again = len(once) + keeps
+
+    def each_turn() -> Iterator[tuple[int, bool]]:
+        yield from turns
+        # What the checks need of these cases is computed only for kernels that need the calls.
+        for one in evaluation.cases.compared(MORE_TURNS * len(once))[len(once) :]:
+            yield one, False
+
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
     calls, begun_s = 0, thread_time()
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
-        for number, as_before in turns:
+        for number, as_before in each_turn():
             case = evaluation.cases[number]
             process.arrays.place({**case.initial, _RECORDS: room}, as_before=as_before)
             failed = process.call("check", evaluation.settings.simulation_timeout_s)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 _FUNCTION = re.compile(r"\s*\.type\s+([\w.$]+),\s*@function")
 _LABEL = re.compile(r"([\w.$]+):")
@@ -31,11 +32,14 @@ class Instruction:
 
 @dataclass(slots=True)
 class Function:
-    """The instructions of a function, and the position of the first one after each label."""
+    """The instructions of a function, and the position of the first one after each label. `fixed`
+    keeps what `fixed.py` finds about them.
+    """
 
     name: str
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
+    fixed: Any = None
     _jumps: dict[int, list[int]] | None = None
     _jumps_anywhere: bool | None = None
 

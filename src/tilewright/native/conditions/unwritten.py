@@ -8,26 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tilewright.native.conditions.blocks import Block, blocks_of
-from tilewright.native.conditions.effects import Effects, effects_of
-from tilewright.native.conditions.listing import Function, Instruction, Listing
-from tilewright.native.conditions.stack_cells import PLACE, cells_of, is_followed, width_of
+from tilewright.native.conditions.blocks import Block
+from tilewright.native.conditions.effects import Effects
+from tilewright.native.conditions.listing import Function, Instruction
+from tilewright.native.conditions.stack_cells import PLACE, cells_of, width_of
 
 _ONLY_WRITES = re.compile(r"v?stmxcsr|fn?st|fist")
-
-
-def keeps_values(listing: Listing) -> bool:
-    """Whether a kernel may read what an earlier call has written: in a static variable, in an array
-    on the stack, or in a place on the stack that the function has not written.
-    """
-    return listing.keeps_variables or any(
-        not is_followed(function.code)
-        or unwritten_reads(
-            function, [effects_of(one) for one in function.code], blocks_of(function)
-        )
-        for function in listing.functions.values()
-        if function.code
-    )
 
 
 def unwritten_reads(
