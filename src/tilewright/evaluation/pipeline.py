@@ -85,9 +85,8 @@ def soon_rejected(
     `UndeclaredFailureError` like `evaluate`.
     """
     builder, checker, _ = evaluator
-    found = builder.build(candidate)
-    if isinstance(found, Artifact):
-        found = checker.check_first(found)
+    built = builder.build(candidate)
+    found = checker.check_first(built) if isinstance(built, Artifact) else built
     return _readable(found, kinds) if isinstance(found, Failed) else None
 
 
