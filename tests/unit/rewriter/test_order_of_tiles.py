@@ -12,6 +12,7 @@ from tilewright.proposers.rewriter.emit import emit
 from tilewright.proposers.rewriter.expr import Expr, quotient, remainder, simplified, var
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
+from tilewright.proposers.rewriter.planning.overlapped.queries import loops_beside
 from tilewright.proposers.rewriter.planning.steps import Step
 from tilewright.targets.gemmini import create_fp32_target
 
@@ -202,3 +203,10 @@ def test_a_quotient_and_a_remainder_are_joined() -> None:
     other = remainder(x, 4) * 3 + quotient(x, 4) * 11
     assert simplified(other, {"x": (0, 31)}) == other
     assert simplified(remainder(var("x"), 4) + quotient(x, 4) * 4, {"x": (0, 31)}) != Expr(0)
+
+
+def test_a_second_dimension_belongs_to_the_same_product(floats: Machine) -> None:
+    kernel = floats_kernel(LOAD + 2 * sums().replace(LOAD, ""), floats)
+    assert loops_beside(kernel, "p") == {"i"}
+    assert loops_beside(kernel, "i#3") == {"p#2"}
+    assert loops_beside(kernel, "none") == set()

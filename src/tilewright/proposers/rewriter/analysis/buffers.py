@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -146,8 +146,13 @@ def _by_name(body: Body, machine: Machine) -> Mapping[str, Buffer]:
     return {b.name: b for b in buffers_of(body, machine)}
 
 
-def accesses(body: Body, machine: Machine) -> Iterator[Access]:
-    """Every local operand of every command, in the order of the text."""
+@lru_cache(maxsize=1024)
+def accesses(body: Body, machine: Machine) -> Sequence[Access]:
+    """Every local operand of every command, in the order of the text; found once for each body."""
+    return tuple(_accesses(body, machine))
+
+
+def _accesses(body: Body, machine: Machine) -> Iterator[Access]:
     strides = block_strides(body, machine)
     for stmt, above in walk_paths(body):
         if isinstance(stmt, Command):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 from tilewright.proposers.rewriter.ir import Kernel
@@ -13,10 +13,14 @@ Made: TypeAlias = "tuple[tuple[Step, ...], Kernel]"
 """Steps, and the kernel that they produce."""
 
 
-def each_place(made: Made, machine: Machine, techniques: Iterable[str]) -> list[Made]:
-    """The kernels that some techniques produce at each of their places."""
+def each_place(
+    made: Made, machine: Machine, techniques: Iterable[str], loops: Collection[str] | None = None
+) -> list[Made]:
+    """The kernels that some techniques produce at each of their places, or only at those whose
+    first argument is the label of one of some loops."""
     steps = [s for technique in techniques for s in steps_for(made[1], machine, technique)]
-    found = [with_steps((step,), made, machine) for step in steps]
+    chosen = [s for s in steps if loops is None or s.arguments[0] in loops]
+    found = [with_steps((step,), made, machine) for step in chosen]
     return [f for f in found if f is not made]
 
 

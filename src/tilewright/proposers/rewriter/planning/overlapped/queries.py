@@ -80,6 +80,16 @@ def loops_inside(kernel: Kernel, label: str) -> list[str]:
     return [found for found, _, above in loops if around in above]
 
 
+def loops_beside(kernel: Kernel, label: str) -> set[str]:
+    """The other loops of the nest that contains the loop with a label."""
+    nests: list[set[str]] = []
+    for found, _, above in labelled_loops(kernel.body):
+        if not loops_in(above):
+            nests.append(set())
+        nests[-1].add(found)
+    return next((nest - {label} for nest in nests if label in nest), set())
+
+
 def takes_at_most(made: Made, machine: Machine, name: str, most: float) -> bool:
     """Whether a buffer takes at most a given share of its memory."""
     buffer = next((b for b in find_buffers(made[1], machine) if b.name == name), None)

@@ -46,6 +46,7 @@ from tilewright.proposers.rewriter.planning.overlapped.queries import (
     label_around_products,
     loaded_buffers,
     loop_of_products,
+    loops_beside,
     tile_count,
     tile_loops,
     tile_variable,
@@ -144,14 +145,16 @@ def _whole_result(made: Made, machine: Machine) -> Made | None:
 
 
 def _tiled(start: Made, machine: Machine) -> list[Made]:
-    """Tiles that keep an operand in the array, enlarged in one or two dimensions, the best
-    first."""
+    """Tiles that keep an operand in the array, enlarged in one or two dimensions of a product, the
+    best first."""
     once = _ranked(each_place(start, machine, ("keep-operand",)), machine)
     twice = [
         made
         for first in once[:FIRST_TILES]
-        for made in each_place(first, machine, ("keep-operand", "retile"))
-        if made[0][-1].arguments[0] != first[0][-1].arguments[0]
+        for label in [first[0][-1].arguments[0]]
+        for made in each_place(
+            first, machine, ("keep-operand", "retile"), loops_beside(first[1], label)
+        )
     ]
     best = _ranked(twice, machine)
     return [*once[:1], *best[: TILES - len(once[:1])], *once[1:], *best[TILES:]]
