@@ -51,7 +51,9 @@ def test_conditions_narrow_ranges(written: str, read: str) -> None:
     ("written", "says"),
     [
         ("for (unsigned i = 0; i < 64; i++) X[i] = Y[i - 1];", "leaves the range"),
-        ("for (unsigned i = 0; i < 64; i++) if (i > 3) { X[i - 4] = Y[i]; }", "condition fails"),
+        ("for (int i = 0; i < 64; i++) if (Y[i] > 3) X[i * i] = Y[i];", "condition fails"),
+        ("for (int i = 0; i < 64; i++) for (int j = 0; j < 2; j++) "
+         "if (i + j < 64) X[i + j] = Y[i];", "condition fails"),
         ("for (unsigned i = 0; i < 64; i++) if (i > 3 || Y[i] > 0) X[i] = Y[i - 4];",
          "leaves the range"),
         ("for (unsigned i = 0; i < 64; i++) if (!(i > 3 && Y[i] > 0)) X[i] = Y[3 - i];",
@@ -67,6 +69,27 @@ def test_conditions_narrow_ranges(written: str, read: str) -> None:
 def test_what_holds_only_under_conditions_is_not_used_elsewhere(written: str, says: str) -> None:
     with pytest.raises(UnsupportedError, match=says):
         parse(f"{HEAD}void kernel(float X[64], const float Y[64]) {{ {written} }}")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "element", "kept"),
+    [
+        ("Y[64]", "Y[i]", "float v_1 = Y[i];"),
+        ("Y[64]", "Y[i + 1]", "float v_1 = holds ? Y[i + 1] : 0;"),
+        ("Y[64]", "Y[i - 1]", "float v_1 = holds ? Y[i - 1] : 0;"),
+        ("*Y", "Y[i]", "float v_1 = holds ? Y[i] : 0;"),
+    ],
+)
+def test_an_element_that_exists_in_any_case_is_read_in_any_case(
+    parameter: str, element: str, kept: str
+) -> None:
+    text = emit(
+        parse(
+            f"void kernel(const float {parameter}, float X[64]) {{ for (int i = 0; i < 64; i++) "
+            f"{{ if (X[i] < 1) continue; float v = {element}; X[i] += v; X[i] *= v; }} }}"
+        )
+    )
+    assert kept in text
 
 
 PAIRS = [

@@ -87,6 +87,20 @@ def test_each_form_keeps_its_results(body: str, functions: str, tmp_path: Path) 
 
 
 @needs_gcc
+def test_a_structure_that_no_field_changes_is_assigned_as_a_whole() -> None:
+    text = emit(
+        parse(
+            "typedef struct { float x, y; } point;\n"
+            "static point sum(point a, point b) { return (point){a.x + b.x, a.y + b.y}; }\n"
+            "void kernel(const point *P, float *Y) { point s = {0, 0}; "
+            "for (int i = 0; i < 9; i++) { if (P[i].x < 0) continue; s = sum(s, P[i]); } "
+            "Y[0] = s.x; Y[1] = s.y; }"
+        )
+    )
+    assert "s_x = holds ? x_1 : s_x;" in text
+    assert "s_y = holds ? y_1 : s_y;" in text
+
+
 def test_rows_of_the_size_of_a_structure_are_read_as_structures(tmp_path: Path) -> None:
     text = (
         f"{HEAD}struct body {{ float a, b, c, d, e, f, g, h; }};\n"

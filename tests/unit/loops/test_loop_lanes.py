@@ -55,8 +55,19 @@ GATHER = (
 )
 
 
+TRIANGLES = (
+    "void kernel(const double A[8][5][5], double Y[8][5]) { double L[5][5], y[5]; "
+    "for (int n = 0; n < 8; n++) { for (int j = 0; j < 5; j++) for (int i = j; i < 5; i++) { "
+    "double s = A[n][i][j]; for (int k = 0; k < j; k++) s -= L[i][k] * L[j][k]; L[i][j] = s; } "
+    "for (int i = 0; i < 5; i++) { double s = 1.0; for (int k = 0; k < i; k++) "
+    "s -= L[i][k] * y[k]; y[i] = s * L[i][i]; Y[n][i] = y[i]; } } }"
+)
+
+
 @pytest.mark.parametrize("count", [2, 4, 8])
-@pytest.mark.parametrize("source", [GENERATORS, TABLE, SHARED, SUMS, STEPS, MARKS, GATHER])
+@pytest.mark.parametrize(
+    "source", [GENERATORS, TABLE, SHARED, SUMS, STEPS, MARKS, GATHER, TRIANGLES]
+)
 def test_lanes_compute_what_iterations_computed(source: str, count: int) -> None:
     start = parse(source)
     kernel = lanes(start, 0, count)
@@ -97,6 +108,11 @@ def test_arrays_of_an_iteration_get_an_element_for_each_lane() -> None:
         # The first iteration leaves the second what it has not written.
         "void kernel(const float X[9], float Y[9]) { float t[2]; for (int i = 0; i < 8; i++) "
         "{ t[0] = X[i]; Y[i] = t[0] + t[1]; t[1] = X[i]; } }",
+        # The diagonal is read before it is written, and a condition decides what is written.
+        TRIANGLES.replace("k < j; k++", "k <= j; k++"),
+        TRIANGLES.replace("L[i][j] = s;", "if (s > 0) L[i][j] = s;"),
+        TRIANGLES.replace("k < j; k++", "k < (int)A[n][j][i]; k++"),
+        TRIANGLES.replace("L[i][k] * L[j][k]", "L[i][(k + n) % 5] * L[j][k]"),
         "void kernel(const float X[3], float Y[3]) { for (int i = 0; i < 3; i++) Y[i] = X[i]; }",
         "typedef float vf __attribute__((vector_size(16)));\nvoid kernel(float X[32]) "
         "{ for (int i = 0; i < 32; i += 4) { vf t = *(vf *)&X[i]; *(vf *)&X[i] = t; } }",
@@ -130,6 +146,20 @@ def test_loops_around_lanes_can_be_jammed() -> None:
 def plans(source: str, offered: frozenset[str] = ALL) -> list[str]:
     made = Whole(16, 32, offered).sequences(parse(source))
     return ["; ".join(str(step) for step, _ in steps) for steps, _ in made]
+
+
+def test_many_small_matrices_are_computed_side_by_side() -> None:
+    source = TRIANGLES.replace("[8]", "[64]").replace("n < 8", "n < 64")
+    assert plans(source)[0] == "lanes 0 16"
+
+
+def test_inputs_beside_a_table_are_packed() -> None:
+    source = (
+        "void kernel(const uint8_t X[8][5], const int32_t T[16], int32_t Y[8]) { "
+        "for (int p = 0; p < 8; p++) { int last = 0; for (int i = 0; i < 5; i++) "
+        "last = T[X[p][i] & 15] + 2 * last; Y[p] = last; } }"
+    )
+    assert "T[X_1[i][p] & 15]" in emit(Step("pack", 0).apply(parse(source)))
 
 
 def test_products_in_double_precision_are_packed_and_tiled() -> None:

@@ -46,9 +46,13 @@ def results(kernel: Kernel) -> list[np.ndarray]:
         ("for (int i = 0; i < 9; i++) { int left = i > 0 ? i - 1 : 0; Y[i] = X[left]; }",
          "for (int i = 0; i < 1; i++) { Y[i] = X[0]; } "
          "for (int i = 1; i < 9; i++) { Y[i] = X[i - 1]; }"),
-        ("for (int i = 0; i < 9; i++) Y[i] = i > 0 && 2 * i == 8 ? 1.0f : X[i];",
+        ("for (int i = 0; i < 9; i++) Y[i] = i > 0 && 2 * i > 7 ? 1.0f : X[i];",
          "for (int i = 0; i < 1; i++) { Y[i] = X[i]; } "
-         "for (int i = 1; i < 9; i++) { Y[i] = 2 * i == 8 ? 1.0f : X[i]; }"),
+         "for (int i = 1; i < 4; i++) { Y[i] = X[i]; } "
+         "for (int i = 4; i < 9; i++) { Y[i] = 1.0f; }"),
+        ("for (int i = 0; i < 9; i++) Y[i] = 2 * i == 7 ? 1.0f : 5 - 3 * i < -4 ? X[i] : 2.0f;",
+         "for (int i = 0; i < 4; i++) { Y[i] = 2.0f; } "
+         "for (int i = 4; i < 9; i++) { Y[i] = X[i]; }"),
         ("for (int i = 1; i < 9; i += 3) if (i >= 5) Y[i] = X[i];",
          "for (int i = 7; i < 10; i += 3) { Y[i] = X[i]; }"),
         ("for (int i = 0; i < 9; i++) for (int j = 0; j < 3; j++) "

@@ -33,6 +33,8 @@ from tilewright.proposers.loops.ir import (
 MOST_PRIVATE_BYTES = 64 << 10
 """Maximum size of arrays that are private to an iteration, because they are on the stack of a
 thread."""
+_MOST_FOLLOWED = 1 << 13
+"""Maximum number of statements that are followed one by one when an array is made private."""
 _MOST_ELEMENTS = 1 << 15
 """Maximum number of elements that are followed one by one when an array is made private."""
 
@@ -82,7 +84,54 @@ def require_rewritten(loop: For, variable: Declare, lanes: int) -> None:
 
     Then an iteration does not use values of another iteration.
     """
-    _Rewriting(variable, lanes).check(loop.body, ())
+    try:
+        _Rewriting(variable, lanes).check(loop.body, ())
+    except NotApplicableError:
+        if not variable.sizes:
+            raise
+        _Accesses(variable.name).follow(loop.body, {})
+
+
+class _Accesses:
+    """Follows all accesses to an array in one iteration, in their order, as for triangular
+    matrices.
+
+    This is the same in every iteration if only the variables of inner loops decide which elements
+    are accessed.
+    """
+
+    def __init__(self, array: str) -> None:
+        self._array = array
+        self._written: set[tuple[int, ...]] = set()
+        self._followed = 0
+
+    def follow(self, body: tuple[Statement, ...], known: Mapping[str, int]) -> None:
+        """Raise unless each element is written before it is read. The variables of the loops around
+        the body have the `known` values."""
+        for statement in body:
+            if not uses_of(self._array, (statement,)):
+                continue
+            if isinstance(statement, For):
+                first, end = statement.first, statement.last
+                if statement.limits is not None:
+                    first, end = (_value(limit, known) for limit in statement.limits)
+                for value in range(first, end, statement.step):
+                    self.follow(statement.body, {**known, statement.variable: value})
+                continue
+            self._followed += 1
+            if self._followed > _MOST_FOLLOWED:
+                raise NotApplicableError(f"{self._array} is accessed too often")
+            for place in _read(statement, self._array):
+                if self._at(place, known) not in self._written:
+                    what = f"{self._array} may contain values of another iteration"
+                    raise NotApplicableError(what)
+            if isinstance(statement, Assign) and _name(statement.target) == self._array:
+                self._written.add(self._at(statement.target, known))
+
+    def _at(self, place: Expr, known: Mapping[str, int]) -> tuple[int, ...]:
+        if not isinstance(place, Element):
+            raise NotApplicableError(f"{self._array} is not accessed element by element")
+        return tuple(_value(subscript, known) for subscript in place.subscripts)
 
 
 class _Rewriting:

@@ -31,8 +31,9 @@ from tilewright.proposers.loops.ir import (
     Var,
     walk,
 )
-from tilewright.proposers.loops.parsing.arithmetic import combined, printed
+from tilewright.proposers.loops.parsing.arithmetic import combined, computed, printed
 from tilewright.proposers.loops.parsing.declarations import Declarations, all_of
+from tilewright.proposers.loops.parsing.narrowing import facts_of
 from tilewright.proposers.loops.parsing.records import member_name
 from tilewright.proposers.loops.parsing.scope import (
     Bundle,
@@ -44,7 +45,9 @@ from tilewright.proposers.loops.parsing.scope import (
     number,
 )
 from tilewright.proposers.loops.parsing.syntax import (
+    Cut,
     NotFollowedError,
+    SplitError,
     UnsupportedError,
     bare,
     field_of,
@@ -55,11 +58,18 @@ _COMPOUND = ("+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
 class Assignments(Declarations):
-    """Reads assignments. Under conditions, they keep the old value where a condition is false."""
+    """Reads assignments. Under conditions, they keep the old value where a condition is false.
+
+    `_open` are the variables of the loops around, and the loops. Loops are split at their `cuts`,
+    because an element may exist only where a condition is true. For example, `for (i = 0; i < 8;
+    i++) if (i < 2) y[i] = x[i];` is split at 2, because `y` may have only two elements.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._uncertain: list[tuple[Node, Element]] | None = None
+        self._open: list[tuple[str, Node]] = []
+        self.cuts: set[Cut] = set()
+        self._uncertain: list[tuple[Node, Element, Cut | None]] | None = None
 
     def assigned(self, node: Node) -> Value:
         """The value of an assignment inside an expression. The assignment happens before the
@@ -223,19 +233,51 @@ class Assignments(Declarations):
             if isinstance(target, Load):
                 raise UnsupportedError(node, "a vector is stored under a condition")
             if isinstance(target, Element) and not self.may_touch(target):
-                self._doubt(node, target)
+                self._doubt(node, target, self._cut())
         self._done.append(Assign(target, value))
 
-    def _doubt(self, node: Node, element: Element) -> None:
+    def _doubt(self, node: Node, element: Element, cut: Cut | None) -> None:
         """Refuse to write an element where a condition is false. Inside of an `if` with two
-        branches, this is decided after both: they may write it in any case."""
+        branches, this is decided after both: they may write it in any case. A loop around is split
+        at the `cut`, if there is one."""
         if self._uncertain is None:
             what = f"{element.array} may be written outside its sizes where the condition fails"
-            raise UnsupportedError(node, what)
-        self._uncertain.append((node, element))
+            if not self._sizes.get(element.array):
+                what = f"{what}, because its declaration gives no sizes, as in {element.array}[64]"
+            raise SplitError(node, cut, what) if cut else UnsupportedError(node, what)
+        self._uncertain.append((node, element, cut))
+
+    def _cut(self) -> Cut | None:
+        """Where the conditions around begin or end to be true, if this depends on the variable of a
+        loop around only."""
+        for fact in self._facts:
+            ends = (fact.least, None if fact.most is None else fact.most + 1)
+            for name, loop in self._open:
+                least, most = self._ranges.get(name, (0, 0))
+                for end in ends:
+                    if fact.terms == {Var(name): 1} and end is not None and least < end <= most:
+                        return loop.start_byte, end
+        return None
+
+    def _settled(self, test: Expr) -> bool | None:
+        """Whether a condition is true or false in all iterations of a part of a loop that was
+        split."""
+        split = {place for place, _ in self.cuts}
+        names = {name for name, loop in self._open if loop.start_byte in split}
+        for holds in (True, False):
+            for fact in facts_of(test, self.interval_of, self._meanings, holds):
+                if len(fact.terms) > 1 or not any(fact.terms.get(Var(name)) for name in names):
+                    continue
+                ((term, factor),) = fact.terms.items()
+                reach = computed("*", self.interval_of(term), (factor, factor))
+                assert reach is not None
+                beyond = fact.least is not None and reach[1] < fact.least
+                if beyond or (fact.most is not None and reach[0] > fact.most):
+                    return not holds
+        return None
 
     @contextmanager
-    def _deferred(self) -> Iterator[list[tuple[Node, Element]]]:
+    def _deferred(self) -> Iterator[list[tuple[Node, Element, Cut | None]]]:
         """The elements that it is not certain may be written, collected during a reading."""
         outer, self._uncertain = self._uncertain, []
         yield self._uncertain
@@ -251,11 +293,7 @@ class Assignments(Declarations):
             return True
         if any(e == element for guard in self._guards for e in _always(guard)):
             return True
-        sizes = self._sizes.get(element.array, ())
-        return len(sizes) == len(element.subscripts) and all(
-            (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
-            for s, n in zip(element.subscripts, sizes, strict=True)
-        )
+        return self.exists(element)
 
 
 def _always(condition: Expr) -> Iterator[Expr]:

@@ -310,7 +310,7 @@ class Declarations(Tables):
     def declare(self, name: str, kind: Type, value: Value | None) -> None:
         """Declare a variable that is kept."""
         expr = None if value is None else printed(value)
-        if expr is not None and self._guards and any(map(_may_fail, walk(expr))):
+        if expr is not None and self._guards and any(map(self._may_fail, walk(expr))):
             expr = Select(all_of(self._guards), expr, Number("0"))
         new = self.printed_name(name.lstrip(".").replace(".", "_"))
         if expr is not None:
@@ -327,6 +327,21 @@ class Declarations(Tables):
                 following = following if value is None else self.constant(value)
                 self.scope.declare(text_of(field_of(item, "name")), number(following))
                 following += 1
+
+    def _may_fail(self, expr: Expr) -> bool:
+        """Whether an expression may be undefined where a condition around it is false: an element
+        may not exist, a divisor may be 0, and a shift may be too far."""
+        if isinstance(expr, Binary) and expr.operator in ("/", "%", "<<", ">>"):
+            return not isinstance(expr.right, Number) or expr.right == Number("0")
+        return isinstance(expr, Element) and not self.exists(expr)
+
+    def exists(self, element: Element) -> bool:
+        """Whether an element is certainly inside its array."""
+        sizes = self._sizes.get(element.array, ())
+        return len(sizes) == len(element.subscripts) and all(
+            (interval := self.interval_of(s)) is not None and interval[0] >= 0 and interval[1] < n
+            for s, n in zip(element.subscripts, sizes, strict=True)
+        )
 
     @contextmanager
     def _inner(self) -> Iterator[None]:
@@ -363,11 +378,3 @@ def all_of(conditions: Sequence[Expr]) -> Expr:
     for other in conditions[1:]:
         found = Binary("&&", found, other)
     return found
-
-
-def _may_fail(expr: Expr) -> bool:
-    """Whether an expression may be undefined where a condition around it is false: an element may
-    not exist, a divisor may be 0, and a shift may be too far."""
-    if isinstance(expr, Binary) and expr.operator in ("/", "%", "<<", ">>"):
-        return not isinstance(expr.right, Number) or expr.right == Number("0")
-    return isinstance(expr, Element)

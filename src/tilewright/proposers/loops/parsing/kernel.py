@@ -58,12 +58,15 @@ from tilewright.proposers.loops.parsing.records import (
     first_set_fields,
     records_used,
     type_name,
+    types_assigned_whole,
 )
 from tilewright.proposers.loops.parsing.scope import Bundle, Callees, Place, Scope, Value, Variable
 from tilewright.proposers.loops.parsing.syntax import (
+    Cut,
     FlatError,
     NotFollowedError,
     ShortAtEndError,
+    SplitError,
     UnsupportedError,
     field_of,
     is_constant,
@@ -84,6 +87,8 @@ _HINTS = (
     "novector", "scop", "endscop",
 )  # fmt: skip
 """Pragmas that make promises or requests and do not change results."""
+_MOST_CUTS = 8
+"""Maximum number of places at which the loops of a kernel are split while it is read."""
 _OWN_HEADERS = (
     "math.h",
     "stdint.h",
@@ -119,11 +124,17 @@ def parse(
     kept: set[str] = set()
     peeled: set[int] = set()
     flat: set[str] = set()
+    cuts: set[Cut] = set()
     while True:  # an integer that cannot be followed is kept as a variable from the beginning
         try:
-            return replace(_Reader(roles, kept, peeled, flat).kernel(root), block=block)
+            return replace(_Reader(roles, kept, peeled, flat, cuts).kernel(root), block=block)
         except ShortAtEndError as error:
             peeled.add(error.place)
+            kept.clear()
+        except SplitError as error:
+            if error.cut in cuts or len(cuts) == _MOST_CUTS:
+                raise
+            cuts.add(error.cut)
             kept.clear()
         except FlatError as error:
             if error.array in flat:
@@ -148,11 +159,13 @@ class _Reader(Memory):
         kept: set[str],
         peeled: set[int],
         flat: set[str],
+        cuts: set[Cut],
     ) -> None:
         super().__init__()
         self._roles = roles
         self.kept = {*kept}
         self.peeled = peeled
+        self.cuts = cuts
         self._flat = flat
         self._shared: list[tuple[Node, For]] = []
         self._static_numbers: list[tuple[Node, Declare]] = []
@@ -160,6 +173,7 @@ class _Reader(Memory):
         self._pragma: Node | None = None
         self._assigned_fields: set[str] = set()
         self._first_set: frozenset[str] = frozenset()
+        self._assigned_whole: frozenset[str] = frozenset()
 
     def kernel(self, root: Node) -> Kernel:
         """The kernel. Raises `UnsupportedError`."""
@@ -169,6 +183,7 @@ class _Reader(Memory):
         self.names |= {text_of(n) for n in descendants(root) if n.type == "identifier"}
         self._assigned_fields = {*assigned_fields(root)}
         self._first_set = first_set_fields(root)
+        self._assigned_whole = types_assigned_whole(root)
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
                 self._define(node, records_used(node, root))
@@ -219,7 +234,8 @@ class _Reader(Memory):
             if any(pointer and field in changing for field, _, pointer in bundle.fields):
                 what = "a structure with pointers is supported only if nothing changes these"
                 raise UnsupportedError(node, what)
-            if not changing or bundle.record is None:
+            changes = changing or name in self._assigned_whole
+            if not changes or bundle.record is None:
                 self.bundles[name] = replace(bundle, changing=changing)
             if bundle.record is not None:
                 self.records[name] = bundle.record

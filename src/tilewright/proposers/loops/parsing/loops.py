@@ -29,7 +29,17 @@ from tilewright.proposers.c.syntax import (
 from tilewright.proposers.loops.analysis.changes import touched_by, used_by
 from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import NAMES, RANGES, common
-from tilewright.proposers.loops.ir import Binary, Cast, Declare, Expr, For, Statement, Var, walk
+from tilewright.proposers.loops.ir import (
+    Binary,
+    Cast,
+    Declare,
+    Element,
+    Expr,
+    For,
+    Statement,
+    Var,
+    walk,
+)
 from tilewright.proposers.loops.parsing.arithmetic import SYMBOL, fits, printed
 from tilewright.proposers.loops.parsing.carried import (
     moved_by,
@@ -104,7 +114,6 @@ class Loops(EarlyEnds):
     def __init__(self) -> None:
         super().__init__()
         self._changes: dict[int, frozenset[str]] = {}
-        self._open: list[tuple[str, Node]] = []
         self.peeled: set[int] = set()
         self._iterations_written_out = 0
 
@@ -329,16 +338,19 @@ class Loops(EarlyEnds):
         whole = trips // period - (left if period == 1 else 0)
         self._require_int(node, name, (begin, begin + whole * stride), trips)
         last = begin + max(0, whole - 1) * stride
-        self._ranges[printed_name] = begin, last
-        variable = Value(Var(printed_name), "int", (begin, last))
+        parts = [(begin, last)]
+        if period == 1 and not left and end is None:
+            parts = self._parts(node, begin, last, stride)
         self._open.append((printed_name, node))
         starts = {other: self.scope.find(other) for other in others}
-        found: list[Statement] = []
+        found: dict[Interval, list[Statement]] = {part: [] for part in parts}
         remaining: list[Statement] = []
         later: dict[str, Binding] = {}
-        for turn in range(period + left):
+        for part, turn in ((part, turn) for part in parts for turn in range(period + left)):
             # The source iterations in one iteration of the result, and then those that remain after
             # the last one.
+            self._ranges[printed_name] = part
+            variable = Value(Var(printed_name), "int", part)
             iteration = plus(times(plus(variable, number(-begin)), period), number(turn))
             if turn >= period:
                 iteration = number(whole * period + turn - period)
@@ -357,7 +369,7 @@ class Loops(EarlyEnds):
                 self._rest(rest, end, [*others, *counters])
             if not within and self.scope.find(name) != bound:
                 raise UnsupportedError(node, f"{name} changes within its loop")
-            (found if turn < period else remaining).extend(read)
+            (found[part] if turn < period else remaining).extend(read)
         self._open.pop()
         past = plus(first, number(trips * step))
         later[name] = self._left(start, past, name)
@@ -373,8 +385,21 @@ class Loops(EarlyEnds):
                     later[other] = unknown_of(f"{other} {what}", self.scope.find(other))
             assert isinstance(start, Value)
             later[name] = Variable(end.at.name, start.type)
-        loop = For(printed_name, begin, begin + whole * stride, stride, tuple(found))
-        return [*before, *[loop] * (period == 1 or whole > 0), *remaining], later
+        found_loops = [
+            For(printed_name, low, high + stride, stride, tuple(found[low, high]))
+            for low, high in parts
+            if period == 1 or whole > 0
+        ]
+        return [*before, *found_loops, *remaining], later
+
+    def _parts(self, node: Node, first: int, last: int, step: int) -> list[Interval]:
+        """The first and last value of a loop's variable in each part of the loop."""
+        after = {value for place, value in self.cuts if place == node.start_byte}
+        # The first values of the parts are values of the variable.
+        aligned = {first + -(-(value - first) // step) * step for value in after}
+        starts = sorted({first} | {value for value in aligned if first < value <= last})
+        ends = [value - step for value in starts[1:]]
+        return [*zip(starts, [*ends, last], strict=True)]
 
     def _varying(
         self,
@@ -547,6 +572,10 @@ class Loops(EarlyEnds):
 
     def _trips(self, node: Node, sign: str, first: Value, limit: Value, step: int) -> int:
         terms, span = linear(Binary("-", limit.expr, first.expr))
+        if any(isinstance(e, Element) for term in terms for e in walk(term)):
+            what = "the number of iterations of this loop depends on data"
+            here = "this is supported only in a `for` loop over an integer that counts up"
+            raise UnsupportedError(node, f"{what}; {here}")
         if terms:
             raise UnsupportedError(node, "the number of iterations of this loop is not constant")
         if sign == "!=":

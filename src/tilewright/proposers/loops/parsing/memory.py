@@ -61,7 +61,9 @@ class Memory(Functions):
             source = None
         else:
             source = self._piece(arguments[1])
-            if source.type != target.type or source.array == target.array:
+            if source.array == target.array:
+                raise UnsupportedError(node, f"{name} within one array is not supported")
+            if source.type != target.type:
                 raise UnsupportedError(
                     node, f"{name} is supported only between two arrays of the same type"
                 )

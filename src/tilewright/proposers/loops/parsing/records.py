@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from tree_sitter import Node
 
-from tilewright.proposers.c.syntax import descendants, text_of
+from tilewright.proposers.c.syntax import descendants, pointer_levels, text_of
 from tilewright.proposers.loops.c_types import NAMES
 from tilewright.proposers.loops.ir import Type
 from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Value, plus, times
@@ -120,6 +120,23 @@ def assigned_fields(root: Node) -> Iterator[str]:
             target = target.named_children[0]
         if target is not None and target.type == "field_expression":
             yield text_of(field_of(target, "field"))
+
+
+def types_assigned_whole(root: Node) -> frozenset[str]:
+    """The names of the types of variables that a file assigns, such as `v = (struct point){1, 2}`.
+
+    Variables of the same name are not distinguished.
+    """
+    targets = (
+        bare(field_of(n, "left")) for n in descendants(root) if n.type == "assignment_expression"
+    )
+    changed = {text_of(target) for target in targets if target.type == "identifier"}
+    return frozenset(
+        type_name(field_of(node, "type"))
+        for node in descendants(root)
+        if node.type in ("declaration", "parameter_declaration")
+        and any(pointer_levels(d)[0] in changed for d in node.children_by_field_name("declarator"))
+    )
 
 
 def first_set_fields(root: Node) -> frozenset[str]:

@@ -212,6 +212,11 @@ class Statements(Assignments):
                 self.statements(chosen if condition.interval[0] else otherwise)
             return
         test = printed(condition)
+        settled = self._settled(test)
+        if settled is not None:
+            with self._inner():
+                self.statements(chosen if settled else otherwise)
+            return
         opposite = Binary("==", test, Number("0"))
         if not otherwise:
             self._guarded(node, test, chosen)
@@ -232,9 +237,9 @@ class Statements(Assignments):
         with self._deferred() as uncertain:
             first, second = self._branches(kept, opposite, chosen, otherwise)
         written = _written(first, kept) & _written(second, opposite)
-        for place, target in uncertain:
+        for place, target, cut in uncertain:
             if target not in written or None in map(self.interval_of, target.subscripts):
-                self._doubt(place, target)
+                self._doubt(place, target, cut)
         self._done += [*first, *second]
 
     def _branches(
@@ -267,6 +272,11 @@ class Statements(Assignments):
     def _guarded(self, node: Node, test: Expr, nodes: Sequence[Node]) -> None:
         """Statements under a condition. The condition is stored in a variable if the statements can
         change it."""
+        settled = self._settled(test)
+        if settled is not None:
+            with self._inner():
+                self.statements(nodes if settled else ())
+            return
         if not self._guards:
             self._stored.clear()
         if node.id not in self._stored:

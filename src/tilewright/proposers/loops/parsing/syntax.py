@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from tree_sitter import Node
 
 from tilewright.core.errors import InputError
 from tilewright.proposers.c.syntax import descendants, text_of
 from tilewright.proposers.loops.c_types import NAMES
 from tilewright.proposers.loops.ir import Type
+
+Cut: TypeAlias = tuple[int, int]
+"""The position of a loop, and the first value of its variable in the second part of the loop."""
 
 _SHOWN = 200
 """Maximum number of characters of an unsupported construct that are quoted."""
@@ -45,6 +50,16 @@ class ShortAtEndError(UnsupportedError):
     def __init__(self, node: Node, loop: Node, what: str) -> None:
         super().__init__(node, what)
         self.place = loop.start_byte
+
+
+class SplitError(UnsupportedError):
+    """A condition decides whether an element exists. It has the same result in all iterations of
+    each part of a loop around it if the loop is split at `cut`.
+    """
+
+    def __init__(self, node: Node, cut: Cut, what: str) -> None:
+        super().__init__(node, what)
+        self.cut = cut
 
 
 def field_of(node: Node, name: str) -> Node:

@@ -136,6 +136,7 @@ class Whole:
         for count in _LANES:
             made.append((self.prepared, self.kept, partial(self.side_by_side, count, True)))
             made.append((self.prepared, partial(self.side_by_side, count, False)))
+        made.append((self.prepared, partial(self.outermost_in_lanes, self._lanes)))
         packed = partial(self.side_by_side, _LANES[0], True)
         return [*made, (self.prepared, self.kept, packed, self.tiled_lanes)]
 
@@ -226,6 +227,18 @@ class Whole:
         pack = pack and "pack" in self._offered
         found = in_lanes(kernel, count, pack=pack) if "lanes" in self._offered else ()
         return _after(found, kernel, steps)
+
+    def outermost_in_lanes(self, count: int, kernel: Kernel, steps: Steps) -> Kernel:
+        """Runs iterations of the outermost loop of each nest side by side, as for many small
+        matrices, even if neighbouring iterations read distant elements."""
+        for loop in [s for s in kernel.body if isinstance(s, For)]:
+            number = next((n for n, other in enumerate(loops(kernel)) if other is loop), None)
+            step = Step("lanes", number, count) if number is not None else None
+            after = step.applied(kernel) if step is not None and "lanes" in self._offered else None
+            if step is not None and after is not None:
+                steps.append((step, kernel))
+                kernel = after
+        return kernel
 
     def tiled_lanes(self, kernel: Kernel, steps: Steps) -> Kernel:
         """Jams copies of the loops around those whose iterations run side by side."""

@@ -156,8 +156,14 @@ def _factors(loop: For) -> set[str]:
 
 
 def _dimension(element: Element, variable: str) -> int | None:
-    """The only index, except the last, that grows by one with a variable."""
-    grows = [coefficient(s, variable) for s in element.subscripts]
+    """The only index, except the last, that grows by one with a variable.
+
+    None if there is no such index, or if an index depends on data, as in `table[X[i]]`.
+    """
+    try:
+        grows = [coefficient(s, variable) for s in element.subscripts]
+    except NotApplicableError:
+        return None
     found = [d for d, by in enumerate(grows) if by]
     return found[0] if len(found) == 1 and grows[found[0]] == 1 and not grows[-1] else None
 

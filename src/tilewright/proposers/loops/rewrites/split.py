@@ -177,17 +177,18 @@ def _points(expr: Expr, loop: For) -> Iterator[int]:
     if not isinstance(expr, Binary) or expr.operator not in _COMPARED:
         return
     terms, offset = linear(Binary("-", expr.left, expr.right))
-    if set(terms) != {Var(loop.variable)} or abs(terms[Var(loop.variable)]) != 1:
+    if set(terms) != {Var(loop.variable)}:
         return
     last = loop.first + (loop.trips - 1) * loop.step
-    at = -offset * terms[Var(loop.variable)]  # the value for which both sides are equal
-    for point in (at, at + 1):
+    factor = terms[Var(loop.variable)]
+    equal = -offset if factor > 0 else offset  # the multiple for which both sides are equal
+    # The first values with at least this multiple, and with more.
+    for point in (-(-equal // abs(factor)), equal // abs(factor) + 1):
         begin = loop.first + -(-(point - loop.first) // loop.step) * loop.step
         if loop.first < begin <= last:
             before, after = begin - loop.step, begin
             compare = _COMPARED[expr.operator]
-            sign = terms[Var(loop.variable)]
-            if compare(sign * before + offset, 0) != compare(sign * after + offset, 0):
+            if compare(factor * before + offset, 0) != compare(factor * after + offset, 0):
                 yield begin
 
 
