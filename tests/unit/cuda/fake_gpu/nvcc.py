@@ -26,7 +26,6 @@ RENAMED = {
     "tw_host_waits": "cudaStreamSynchronize",
     "tw_host_waits_for_all": "cudaDeviceSynchronize",
     "tw_allow_shared": "cudaFuncSetAttribute",
-    "tw_given_by": "__cudaRegister_tw_given_by",
     "tw_rounded": "__cudaRegister_tw_rounded",
     "tw_is_large": "__cudaRegister_tw_is_large",
     "tw_the_device": "cudaDeviceGetAttribute",

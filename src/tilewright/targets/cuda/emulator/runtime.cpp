@@ -550,7 +550,6 @@ extern "C" unsigned tw_rounded(uint64_t number, int is_bfloat, int side) {
   return from_order(first);
 }
 
-extern "C" uint64_t tw_given_by(unsigned lane) { return warps[current / WARP].lanes[lane].value; }
 extern "C" unsigned tw_lane(void) { return current % WARP; }
 extern "C" unsigned tw_active(int line) {
   Warp &warp = warps[current / WARP];

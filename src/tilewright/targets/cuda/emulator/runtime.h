@@ -25,7 +25,6 @@ void tw_barrier(int line);
 int tw_barrier_sum(int line, int value);  /* of all threads' values, after a barrier */
 uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned source, int line);
 unsigned tw_lane(void);
-uint64_t tw_given_by(unsigned lane);  /* the value that this thread of the warp has given last */
 unsigned tw_active(int line);  /* the threads of the warp that are at this line when no other thread can go on */
 void tw_trap(int line);
 void tw_atomic(void *at, size_t bytes, bool locks, int line);  /* is about to be changed at once; `locks`: as a lock is */
