@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from tilewright.core.text import counted
 from tilewright.tools.formatting import block, number, phrase, words
 from tilewright.tools.records import Profiled, ProfiledGap, ProfiledLine, ProfiledPhase
 
@@ -29,7 +30,7 @@ def profile_text(answer: Profiled) -> list[str]:
         *block(f"longest times without work, in {answer.unit}", _gaps(answer.gaps)),
         *block("notes", answer.notes.splitlines()),
         *block("by source line", lines),
-        f"  and {left_out} lines with less" if left_out else "",
+        f"  and {counted(left_out, 'line')} with less" if left_out else "",
     ]
 
 

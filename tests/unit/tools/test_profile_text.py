@@ -17,4 +17,4 @@ def test_lines_with_little_time_are_shown_only_if_they_have_counters_of_their_ow
     assert "1: cpu 900, instructions 9 | slow" in text
     assert "2: instructions 9, mispredictions 3 | loop" in text
     assert "fast" not in text
-    assert "and 1 lines with less" in text
+    assert "and 1 line with less" in text
