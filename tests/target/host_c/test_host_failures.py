@@ -227,6 +227,24 @@ def test_the_mathematics_of_vectors_may_be_called_and_nothing_of_a_like_name(
         assert getattr(built, "kind", None) == kind, built
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the header is that of x86-64")
+def test_a_kernel_may_be_written_with_intrinsics_of_x86() -> None:
+    row = (
+        "for (int c = 0; c < 8; c += 4) _mm_storeu_ps(&C[r][c], _mm_add_ps(_mm_loadu_ps(&C[r][c]), "
+        "_mm_mul_ps(_mm_set1_ps(A[r][k]), _mm_loadu_ps(&B[k][c]))));"
+    )
+    source = (
+        "#include <immintrin.h>\n"
+        "void kernel(const float A[8][8], const float B[8][8], float C[8][8]) {\n"
+        "  for (int r = 0; r < 8; r++) for (int c = 0; c < 8; c++) C[r][c] = 0;\n"
+        f"  for (int r = 0; r < 8; r++) for (int k = 0; k < 8; k++) {row}\n"
+        "}\n"
+    )
+    opened = create_target().open("gemm-8x8x8", {"input_seed": 3})
+    outcome = outcome_of(opened.evaluator, source)
+    assert isinstance(outcome, Measured), outcome
+
+
 def test_a_starting_kernel_that_does_not_build_is_named_with_its_error(
     evaluator: Evaluator,
 ) -> None:

@@ -37,6 +37,7 @@ FOLDER = Path(__file__).parent
 HEADERS = (
     "math.h", "stdint.h", "stddef.h", "stdbool.h", "float.h", "limits.h", "string.h", "stdlib.h",
     "stdarg.h", "stdalign.h", "stdio.h", "inttypes.h", "tgmath.h", "assert.h",
+    "immintrin.h", "x86intrin.h", "emmintrin.h", "xmmintrin.h", "smmintrin.h", "tmmintrin.h",
 )  # fmt: skip
 """The headers that a kernel may include, none of which gives access to anything outside its
 process. Functions that they declare are refused when the kernel is linked, unless it may call them.
