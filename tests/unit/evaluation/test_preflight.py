@@ -222,6 +222,78 @@ def test_a_reference_that_gives_no_number(bad: float) -> None:
         examine(world)
 
 
+BORDER = 2
+
+
+class InPlace:
+    """A task that changes the interior of A in place, and leaves a border of A as it is.
+
+    With `whole` set to False, its check compares neither the last row nor the last column of the
+    interior.
+    """
+
+    def __init__(self, whole: bool = True) -> None:
+        self.compared = np.s_[: ROWS - BORDER - (not whole), : COLUMNS - BORDER - (not whole)]
+        self.workload = Workload(
+            "in place", "weak", (Argument("A", (ROWS, COLUMNS), "float32", "inout"),), 1
+        )
+
+    def check_cases(self) -> Sequence[InPlaceCase]:
+        return [InPlaceCase(self, seed) for seed in range(4)]
+
+    def hostile_kernels(self) -> Mapping[str, str]:
+        return {}
+
+
+class InPlaceCase:
+    distribution = "uniform"
+    careless: Mapping[str, float] = {}
+
+    def __init__(self, task: InPlace, seed: int) -> None:
+        self._compared = task.compared
+        self.arguments = task.workload.arguments
+        drawn = np.random.default_rng(seed).standard_normal((ROWS, COLUMNS))
+        self.given = {"A": drawn.astype("float32").tobytes()}
+
+    @property
+    def expected(self) -> Mapping[str, bytes]:
+        return self.reference(self.given)
+
+    def reference(self, given: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        array = _in_place(given)
+        array[BORDER:-BORDER, BORDER:-BORDER] *= -2
+        return {"A": array.tobytes()}
+
+    def mismatch(self, outputs: Mapping[str, bytes]) -> str | None:
+        got, right = (_in_place(o)[self._compared] for o in (outputs, self.expected))
+        return None if np.array_equal(got, right) else "differs"
+
+
+def _in_place(arrays: Mapping[str, bytes]) -> np.ndarray:
+    return np.frombuffer(arrays["A"], "float32").reshape(ROWS, COLUMNS).copy()
+
+
+TAILS = {"skipped tail", "skipped element"}
+
+
+def test_a_border_that_no_kernel_writes_is_not_a_tail() -> None:
+    """A kernel that skips only a part of this border is correct."""
+    found = {r.name: r.verdict for r in examine(InPlace()) if r.name in TAILS}
+    assert found == dict.fromkeys(TAILS, "rejected")
+
+
+def test_the_last_elements_that_a_kernel_changes_must_be_compared() -> None:
+    found = {r.name: r.verdict for r in examine(InPlace(whole=False)) if r.name in TAILS}
+    assert found == dict.fromkeys(TAILS, "accepted")
+
+
+def test_the_end_of_an_output_must_be_written_whatever_it_contains_before_the_call() -> None:
+    def ends_with_fives(a: Any, bias: Any) -> Any:
+        return np.where(np.arange(ROWS)[:, None] == ROWS - 1, 5, product(a, bias)).astype(np.int8)
+
+    assert accepted(World(ends_with_fives, poison=5)) >= TAILS
+
+
 def test_a_task_that_does_not_open_its_check() -> None:
     class Closed:
         workload = World().workload

@@ -16,7 +16,7 @@ from tilewright.evaluation.preflight.views import View, is_same
 from tilewright.parts.element_types import is_float
 from tilewright.parts.hostile import data_of
 
-VERSION = "6"
+VERSION = "7"
 """Version of the attacks. Increment it with every change of them, so that tasks that passed are
 tested again.
 """

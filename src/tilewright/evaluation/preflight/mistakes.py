@@ -54,24 +54,34 @@ def unwritten(views: Sequence[View], index: int) -> Outputs:
 
 def without_last_row(views: Sequence[View], index: int) -> Outputs:
     """Correct outputs, except that the last row is not written."""
-    return _keeping(views[index], lambda array: np.s_[-array.shape[-1] :])
+    return _keeping(views[index], lambda array: array.shape[-1])
 
 
 def without_last_element(views: Sequence[View], index: int) -> Outputs:
     """Correct outputs, except that the last element is not written."""
-    return _keeping(views[index], lambda array: np.s_[-1:])
+    return _keeping(views[index], lambda array: 1)
 
 
-def _keeping(view: View, where: Callable[[Array], slice]) -> Outputs:
-    """Correct outputs, except for one part that keeps its values from before the call (elements in
-    memory order).
+def _keeping(view: View, count_in: Callable[[Array], int]) -> Outputs:
+    """Correct outputs, except for one part that keeps its values from before the call.
+
+    `count_in` returns the number of elements of a part. The part is the last one in memory order,
+    or for an argument that is also an input, the last one that a correct kernel changes.
     """
     found = {}
-    for name, array in view.expected.items():
-        before = view.given(name).flat[where(array)]
-        changed = array.copy()
-        changed.flat[where(array)] = before
-        found[name] = changed
+    for argument in view.arguments:
+        if not argument.is_written:
+            continue
+        changed, before = view.expected[argument.name].copy(), view.given(argument.name)
+        last = changed.size - 1
+        if argument.is_given:
+            differing = np.flatnonzero(changed.reshape(-1) != before.reshape(-1))
+            last = differing[-1] if differing.size else last
+        count = count_in(changed)
+        first = last // count * count
+        part = np.s_[first : first + count]
+        changed.flat[part] = before.flat[part]
+        found[argument.name] = changed
     return found
 
 
