@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli import search_options as options
+from tilewright.cli.file_names import with_file_name
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.task_names import shown_task
@@ -292,9 +292,10 @@ def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, fil
 
     task = shown_task(evaluation.workload)
     console.print(Text(f"{task}: the kernel {outcome.words}", style="bold red"))
-    lines, log = evaluation.candidate.source.splitlines(), outcome.log.rstrip()
+    lines = evaluation.candidate.source.splitlines()
+    log = with_file_name(outcome.log.rstrip(), file)
     if outcome.line is not None and 0 < outcome.line <= len(lines):
         place = f"{file}:{outcome.line}: {lines[outcome.line - 1].strip()}"
         console.print(Text(place), soft_wrap=True)
-        log = re.sub(rf"^kernel\.\w+:{outcome.line}: ", "", log)  # the file has another name
+        log = log.removeprefix(f"{file}:{outcome.line}: ")  # `place` contains it
     print_sentences(console, log)

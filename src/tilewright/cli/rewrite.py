@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli.file_names import with_file_name
 from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
 from tilewright.cli.output import check_outputs, write_json, write_text
 from tilewright.cli.wrapping import print_sentences
@@ -111,12 +112,17 @@ def rewrite(
             "--raise works only for C kernels that give commands to an accelerator, "
             "such as those of target gemmini."
         )
+    try:
+        if list_:
+            found = rewrites(source, brief, called)
+        else:
+            made = rewritten(source, brief, called, apply if apply is not None else RAISE)
+    except InputError as error:
+        raise InputError(with_file_name(str(error), file)) from error
     if list_:
-        found = rewrites(source, brief, called)
         _print(found, with_left=has_local_memories(brief))
         write_json(json, asdict(found))
         return
-    made = rewritten(source, brief, called, apply if apply is not None else RAISE)
     for line in made.done:
         say(line, err=True)
     if output:

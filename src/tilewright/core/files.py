@@ -66,15 +66,18 @@ def read_text(path: Path, most: int) -> str:
 
 def read_kernel(path: Path, language: KernelLanguage | None) -> str:
     """A kernel's source. `InputError`, with the name of the language if it is known, if the file
-    cannot be read.
+    cannot be read or contains only white space.
     """
+    wanted = f"Give a {language.name if language else 'kernel'} file"
     try:
-        return read_text(path, MAX_TEXT_BYTES)
+        source = read_text(path, MAX_TEXT_BYTES)
     except OSError as error:
         raise InputError(
-            f"kernel file {path} cannot be read ({error.strerror}). Give a "
-            f"{language.name if language else 'kernel'} file in UTF-8."
+            f"kernel file {path} cannot be read ({error.strerror}). {wanted} in UTF-8."
         ) from error
+    if not source.strip():
+        raise InputError(f"kernel file {path} is empty. {wanted} with the kernel's source.")
+    return source
 
 
 def refuse_special_files(folder: Path) -> None:

@@ -15,6 +15,7 @@ from tilewright.bundles import Row, Verification
 from tilewright.cli.bundle import _print
 from tilewright.cli.console import PlainConsole, results, say, write_out
 from tilewright.cli.evaluate import _print_failed
+from tilewright.cli.file_names import with_file_name
 from tilewright.cli.main import _complain
 from tilewright.core.records import Artifact, Candidate, EvaluationRequest, Failed
 from tilewright.evaluation.pipeline import evaluate
@@ -76,6 +77,23 @@ def test_a_failure_names_the_file_of_the_user_once(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "answer.py:2: for y in x:\nnot checked: a loop." in out
     assert "kernel.py" not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kernel.py:1: err_syntax: x", "mine/g.c:1: err_syntax: x"),
+        ("line 7: this cannot be parsed as C.", "mine/g.c:7: this cannot be parsed as C."),
+        (
+            "kernel.c: In function 'kernel':\nkernel.c:2:11: error: 'y'",
+            "mine/g.c: In function 'kernel':\nmine/g.c:2:11: error: 'y'",
+        ),
+        ("kernel.cu(1): error: x", "mine/g.c(1): error: x"),
+        ("step 'hoist' is not known.", "step 'hoist' is not known."),
+    ],
+)
+def test_a_message_names_the_file_of_the_user(text: str, expected: str) -> None:
+    assert with_file_name(text, Path("mine/g.c")) == expected
 
 
 def test_the_table_of_verify_fits_a_pipe_and_keeps_words_whole(

@@ -39,6 +39,17 @@ def test_try_sets_kernels_side_by_side(world: World, cli: Cli) -> None:
     assert [row.split()[2] for row in rows] == ["correct", "wrong", "correct"]
 
 
+def test_an_empty_file_is_one_sentence(world: World, cli: Cli) -> None:
+    for text in ("", " \n"):
+        Path("a.toy").write_text(text)
+        for command in ("evaluate", "tool evaluate"):
+            found = cli(*command.split(), "a.toy", "--workload", "toy:digits")
+            assert found.code == 2
+            assert found.err.startswith("error: kernel file a.toy is empty. Give a ")
+            assert "needs the argument" not in found.err
+    assert world.evaluated == []
+
+
 def test_a_spent_budget_is_one_sentence(world: World, cli: Cli) -> None:
     for digit in range(5):
         Path("a.toy").write_text(f"toy 9 9 9 9 {digit}\n")

@@ -35,8 +35,8 @@ DOUBLED = "#define A0 x x x x x x x x\n" + "".join(
     f"#define A{n + 1} {' '.join([f'A{n}'] * 8)}\n" for n in range(9)
 )
 REFUSED = {
-    "syntax error": (beside("  fence(;"), "does not parse as C at line"),
-    "open brace": (START.rstrip().rstrip("}"), "does not parse as C at line"),
+    "syntax error": (beside("  fence(;"), "the kernel does not parse as C"),
+    "open brace": (START.rstrip().rstrip("}"), "the kernel does not parse as C"),
     "nothing": ("", "no function 'kernel'"),
     "only a comment": ("/* later */\n", "no function 'kernel'"),
     "only a prototype": ("void kernel(void);\n", "no function 'kernel'"),
@@ -94,7 +94,7 @@ def test_what_is_no_kernel_is_refused_in_a_sentence(
     assert proposer.normalize(source, target) is not None
 
 
-@pytest.mark.parametrize("name", ["syntax error", "nothing", "nested blocks"])
+@pytest.mark.parametrize("name", ["syntax error", "only a comment", "nested blocks"])
 def test_the_command_ends_with_that_sentence(name: str, refusal: Refusal, tmp_path: Path) -> None:
     file = tmp_path / "kernel.c"
     file.write_text(REFUSED[name][0])

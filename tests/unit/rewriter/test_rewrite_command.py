@@ -57,6 +57,15 @@ def test_the_result_can_go_to_a_file(rewrite: Run, kernel: Path, tmp_path: Path)
     assert "mvin3" not in to.read_text()
 
 
+def test_an_error_names_the_file_that_was_given(rewrite: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.c"
+    file.write_text("void kernel( {\n")
+    for choice in (["--list"], ["--raise"], ["--apply", "hoist B"]):
+        code, out, err = rewrite(file, *choice)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"error: {file}:1: the kernel does not parse as C")
+
+
 def test_the_list_shows_places_and_what_is_left_alone(rewrite: Run, kernel: Path) -> None:
     code, out, _ = rewrite(kernel, "--list")
     assert code == 0
@@ -99,7 +108,7 @@ def test_bad_files_and_options_are_refused(rewrite: Run, kernel: Path, tmp_path:
     assert rewrite(kernel, "--list", "--apply", "overwrite C")[0] == 2
     assert "cannot be read" in rewrite(tmp_path / "none.c", "--list")[2]
     kernel.write_text("void kernel(void) { f(; }")
-    assert "line 1" in rewrite(kernel, "--list")[2]
+    assert f"{kernel}:1: " in rewrite(kernel, "--list")[2]
 
 
 def test_every_listed_step_applies(machine: Machine) -> None:

@@ -123,8 +123,8 @@ def _check_syntax(root: Node) -> None:
     if root.has_error:
         node = next(_errors(root), root)
         raise InputError(
-            f"the kernel does not parse as C at line {node.start_point[0] + 1}. Correct the "
-            "syntax there."
+            f"line {node.start_point[0] + 1}: the kernel does not parse as C. Correct the syntax "
+            "there."
         )
 
 
