@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
+from tilewright.parts.size_limit import SIZE, check_size_limit
 from tilewright.targets.amx.elements import TILE_ROWS, Element
 
 PATTERNS: Mapping[str, str] = {
@@ -133,8 +134,9 @@ def parse_shape(spec: str, element: Element) -> Shape:
     """
     if not re.match(r"(gemm|conv)([-_x\d]|$)", spec):
         raise UnknownNameError(f"{element.target} workload", spec, REGISTERED)
-    gemm = re.fullmatch(r"gemm-([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})(-packed)?", spec)
-    conv = re.fullmatch(r"conv-" + "x".join([r"([0-9]{1,6})"] * 5) + "-k3s1", spec)
+    check_size_limit(spec)
+    gemm = re.fullmatch("gemm-" + "x".join([SIZE] * 3) + "(-packed)?", spec)
+    conv = re.fullmatch("conv-" + "x".join([SIZE] * 5) + "-k3s1", spec)
     if gemm is not None:
         m, n, k = (int(size) for size in gemm.groups()[:3])
         shape: Shape = Gemm(m, n, k, gemm.group(4) is not None)

@@ -15,6 +15,7 @@ from typing import Self
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.parts.size_limit import SIZE, check_size_limit
 
 MOST_BYTES = 16 << 30
 """Maximum total size of a workload's arrays."""
@@ -232,7 +233,8 @@ def parse_shape(spec: str) -> Shape:
         hint = "Any positive sizes work: " + ", ".join(f"{k}-{v.pattern}" for k, v in KINDS.items())
         raise UnknownNameError("cuda workload", spec, REGISTERED, f"{hint}.")
     pattern = KINDS[kind].pattern
-    found = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", "([0-9]{1,9})", pattern), spec)
+    check_size_limit(spec)
+    found = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", SIZE, pattern), spec)
     letters = re.findall("[A-Z]", pattern)
     values = dict(zip(letters, map(int, found.groups()), strict=True)) if found else {}
     if not found or not all(size > 0 for name, size in values.items() if name != "P"):

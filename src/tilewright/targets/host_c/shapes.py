@@ -14,6 +14,7 @@ from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
 from tilewright.native.shared_memory import MAX_ARRAY_BYTES
 from tilewright.parts.inputs import bytes_of
+from tilewright.parts.size_limit import SIZE, check_size_limit
 
 Kind = Literal["softmax", "layernorm", "rmsnorm", "attention", "gemm", "conv"]
 
@@ -127,7 +128,8 @@ def parse_shape(spec: str) -> Shape:
         hint = "Any positive sizes work: " + ", ".join(f"{k}-{p}" for k, (p, _) in PATTERNS.items())
         raise UnknownNameError("host-c workload", spec, REGISTERED, f"{hint}.")
     names = PATTERNS[kind][0]
-    match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", r"([0-9]{1,9})", names), spec)
+    check_size_limit(spec)
+    match = re.fullmatch(f"{kind}-" + re.sub("[A-Z]", SIZE, names), spec)
     if match is None or not all(int(size) > 0 for size in match.groups()):
         raise WorkloadError(
             f"workload {spec!r} is malformed. Write {kind}-{names} with positive whole "

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tilewright.core.errors import UnknownNameError, WorkloadError
 from tilewright.core.records import Argument, Workload
+from tilewright.parts.size_limit import SIZE, check_size_limit
 
 PARTITIONS = 128
 MOST_BYTES = 3 << 30
@@ -345,7 +346,8 @@ def parse_shape(spec: str) -> Shape:
         hint = "Patterns: " + ", ".join(f"{n}-{k.sizes}" for n, k in KINDS.items())
         raise UnknownNameError("trainium workload", spec, REGISTERED, f"{hint}.")
     letters = re.findall("[A-Z]", kind.sizes)
-    match = re.fullmatch(f"{kind_name}-" + re.sub("[A-Z]", r"([0-9]{1,9})", kind.sizes), spec)
+    check_size_limit(spec)
+    match = re.fullmatch(f"{kind_name}-" + re.sub("[A-Z]", SIZE, kind.sizes), spec)
     if match is None:
         raise WorkloadError(
             f"workload {spec!r} is malformed. Write {kind_name}-{kind.sizes} with numbers, "
