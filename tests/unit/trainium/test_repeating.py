@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 from typing import Any
 
@@ -11,6 +12,7 @@ from nki_world import TRN1, Kernel, numbers
 from tilewright.targets.trainium import repeating
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Limits
+from tilewright.targets.trainium.language.repeated import evenness
 from tilewright.targets.trainium.program import parse, trace_program
 from tilewright.targets.trainium.repeating import Repetition
 from tilewright.targets.trainium.trace import Access, Trace
@@ -179,6 +181,20 @@ NKI_2 = {
         for n in range(15):
             nisa.tensor_copy(both[1][:, n : n + 2], both[0][:, 190 - n : 192 - n])
     """,
+    "products and transposes at the same places": """
+        for n in range(14):
+            p = nl.ndarray((8, 99), dtype=nl.float32, buffer=nl.psum)
+            for k in range(3):
+                nisa.nc_transpose(p[:, 9 * k : 9 * k + 8], a[:, n : n + 8])
+                nisa.nc_matmul(p[:, 9 * k : 9 * k + 9], a[:, n : n + 8], a[:, k : k + 9])
+            nisa.nc_transpose(b[:, 8 * n : 8 * n + 8], a[:, 0:8], engine=nisa.engine.vector)
+    """,
+    "sizes and patterns": """
+        for n in range(14):
+            size = nl.num_programs((0,))
+            nisa.tensor_copy(b[:, nl.ds(3, 2)], a[:, nl.ds(start=n, size=2)])
+            nisa.tensor_copy(b[:, 0:4], both[0].ap([[200, 8], [1, 4]], offset=190 - 2 * n))
+    """,
 }
 _HAT = "max({0}, 9) - max(2 * {0} - 19, 9)"
 """A number that is 0 for 0, 1 and 19, but not for numbers between."""
@@ -299,6 +315,68 @@ COMPLETE_NKI_2 = {
     "an index of the other end": """
         for n in range(20):
             nisa.tensor_copy(b[:, n - 10], a[:, n - 10])
+    """,
+    "transposes into a tile of PSUM from outside": """
+        p = nl.ndarray((8, 200), dtype=nl.float32, buffer=nl.psum)
+        for n in range(20):
+            nisa.nc_transpose(p[:, 8 * n : 8 * n + 8], a[:, 0:8], engine=nisa.engine.vector)
+        nisa.nc_matmul(p[:, 80:88], a[:, 0:8], a[:, 0:8])
+        nisa.tensor_copy(b[:, 0:8], p[:, 80:88])
+    """,
+    "products that overlap in one iteration": """
+        for n in range(20):
+            p = nl.ndarray((8, 200), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(p[:, 80:88], a[:, 0:8], a[:, 0:8])
+            nisa.nc_matmul(p[:, 8 * n : 8 * n + 8], a[:, 0:8], a[:, 0:8])
+            nisa.tensor_copy(b[:, 0:8], p[:, 80:88])
+    """,
+    "a flag that is false once": """
+        for n in range(20):
+            p = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(p, a[:, 0:8], a[:, 0:8], accumulate=n - 5)
+            nisa.tensor_copy(b[:, 0:8], p)
+    """,
+    "a flag by position that is false once": """
+        for n in range(20):
+            p = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(p, a[:, 0:8], a[:, 0:8], False, False, n - 5)
+            nisa.tensor_copy(b[:, 0:8], p)
+    """,
+    "a flag by a function's number": """
+        for n in range(20):
+            p = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
+            k = nl.spmd_dim(0)
+            nisa.nc_matmul(p, a[:, 0:8], a[:, 0:8], accumulate=k + n - 5)
+            nisa.tensor_copy(b[:, 0:8], p)
+    """,
+    "a cube of the variable and a function's number": """
+        h = nl.ndarray((400, 8, 8), dtype=nl.float32, buffer=nl.hbm)
+        for n in range(13):
+            p = nl.program_id(0)
+            nisa.dma_copy(h[(p + n) * (p + n - 1) * (p + 12 - n)], a[:, 0:8])
+    """,
+    "an offset by a function's number": """
+        h = [nl.ndarray((8, 400), dtype=nl.float32, buffer=nl.sbuf)]
+        nisa.memset(h[0], value=0.0)
+        for n in range(13):
+            p = nl.program_id(0)
+            k = (p + n) * (p + n - 1) * (p + 12 - n)
+            nisa.tensor_copy(b[:, 0:1], h[0].ap([[400, 8], [1, 1]], offset=k))
+    """,
+    "two indices that pass 0 in a pattern": """
+        for n in range(20):
+            v = both[0].ap([[200, 8], [1, 11], [1, 11]])
+            nisa.tensor_copy(b[:, 0:1], v[:, n - 10, 10 - n])
+    """,
+    "two indices that pass 0 in a pattern from outside": """
+        v = both[0].ap([[200, 8], [1, 11], [1, 11]])
+        for n in range(20):
+            nisa.tensor_copy(b[:, 0:1], v[:, n - 10, 10 - n])
+    """,
+    "two indices that pass 0 in a list of patterns": """
+        v = [both[0].ap([[200, 8], [1, 11], [1, 11]])]
+        for n in range(20):
+            nisa.tensor_copy(b[:, 0:1], v[0][:, n - 10, 10 - n])
     """,
 }
 
@@ -604,6 +682,13 @@ def test_nested_loops_of_all_forms_have_the_instructions_of_complete_ones(
         return
     monkeypatch.setattr("tilewright.targets.trainium.execution.FEWEST", 1 << 30)
     assert found() == some
+
+
+def test_the_loop_variable_selects_none_of_the_numbers_of_a_function() -> None:
+    """Those of `nl.num_programs` may be in any order."""
+    loop = ast.parse("for n in range(20): k = nl.num_programs(axes)[n]").body[0]
+    assert isinstance(loop, ast.For)
+    assert evenness(loop) is None
 
 
 def test_a_last_iteration_elsewhere_makes_all_of_them_be_interpreted(

@@ -6,11 +6,12 @@ shows that all of its iterations differ only in numbers that are linear in the l
 the same instructions as the first two, at places that grow evenly. If the last iteration, which is
 interpreted too, is not where the first two place it, the kernel is traced again without this.
 
-Between iterations, the interpreter of NKI 2 only remembers which addresses of PSUM hold a product,
-so no iteration may multiply into a tile from outside the loop. For NKI 1, it also remembers which
-iteration wrote a region. A loop of NKI 1 is therefore repeated only if it contains no other loop,
-no product and no transfer, and if no tile from outside the loop is both read and written, so that
-no iteration depends on another.
+Between iterations, the interpreter of NKI 2 only remembers which addresses of PSUM hold a product
+or a transpose, so no iteration may write one into a tile from outside the loop. In a tile of its
+own, each iteration must write them at the same places, because products at the same address are
+added. For NKI 1, the interpreter also remembers which iteration wrote a region. A loop of NKI 1 is
+therefore repeated only if it contains no other loop, no product and no transfer, and if no tile
+from outside the loop is both read and written, so that no iteration depends on another.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ LEADING = 2
 """Number of iterations that are interpreted before the others are recorded."""
 FEWEST = 12
 """Loops with fewer iterations are interpreted completely."""
+_REMEMBERED = ("nc_matmul", "nc_transpose")
+"""Instructions that later products in PSUM may add to."""
 _ENGINES = ("dve", "act", "pool", "any")
 
 
@@ -256,13 +259,14 @@ def repetition_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> Repetition
     leading = iterations_of(trace, loop, marks)
     first = leading[0]
     writes, own = first.writes(), {id(tensor) for tensor in first.tensors}
-    alone = _is_forgotten(first, own) if trace.language == 2 else _is_simple(first)
-    if not first.instructions or not alone:
-        return None
     operands = first.operands(), leading[1].operands()
-    if len(operands[0]) != len(operands[1]):
+    if not first.instructions or len(operands[0]) != len(operands[1]):
         return None
     steps = [b.offset - a.offset for a, b in zip(*operands, strict=True)]
+    still = {id(a) for a, step in zip(operands[0], steps, strict=True)
+             if not step and id(a.tensor) in own}  # fmt: skip
+    if not (_is_forgotten(first, still) if trace.language == 2 else _is_simple(first)):
+        return None
     found = Repetition(first, steps, loop.trips)
     if not found.expects(leading[1], 1):
         return None
@@ -276,11 +280,12 @@ def repetition_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> Repetition
     return found if all(_leaves_no_gap(access, step) for access, step in outside) else None
 
 
-def _is_forgotten(iteration: Iteration, own: set[int]) -> bool:
-    """NKI 2: whether an iteration multiplies only into its own tiles."""
+def _is_forgotten(iteration: Iteration, still: set[int]) -> bool:
+    """NKI 2: whether an iteration writes products and transposes in PSUM only to the operands
+    `still`, which are at the same place of its own tiles in all iterations."""
     return all(
-        id(access.tensor) in own
-        for i in iteration.instructions if i.engine == "pe" for access in i.writes
+        id(access) in still or access.tensor.memory != "psum"
+        for i in iteration.instructions if i.opcode in _REMEMBERED for access in i.writes
     )  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 Each expression of the body has a kind. Only integers are linear: sums of floats are rounded. The
 loop variable may select a region of a tile, but no element of a list, a tuple or a string, because
-these may be in any order. Only functions of NKI may be called with it: others, such as those of
-`operator`, compute numbers that are not linear.
+these may be in any order. It may not index tiles whose axes overlap (`ap` makes them): if two
+indices change their signs, the second change may undo the jump of the first. It may not be an
+argument of an instruction: a flag `n - 5` is false in one iteration.
 
 The body may contain other loops, conditions and Python's functions of numbers, as long as they use
 only values that are the same in all iterations. It may collect tiles in lists that it creates.
@@ -24,6 +25,8 @@ from tilewright.targets.trainium.tiles.view import View
 
 _VALUES = frozenset({View, int, float, bool, str, DType, Operator, MemoryName, Namespace, Builtin})
 _METHODS = frozenset({"reshape", "broadcast_to", "ap", "astype"})
+_CONSTANTS = frozenset({"program_id", "num_programs", "program_ndim", "get_nc_version"})
+"""Functions of NKI that return numbers or tuples of numbers, the same in all iterations."""
 _MODULES = frozenset({"nl", "nisa", "nki", "neuronxcc"})
 _NUMERIC = frozenset({"max", "min", "abs", "len", "int", "float", "bool", "divmod", "round"})
 """Functions of Python whose results depend only on their arguments."""
@@ -42,8 +45,15 @@ class _Kind(Enum):
     PLACE = auto()
     """Slices, tuples and lists of such integers."""
     TILE = auto()
+    """A tile that the loop variable may index, or another result of a function of NKI."""
+    PATTERN = auto()
+    """A tile made by `ap`, whose axes may overlap."""
     TILES = auto()
     """A list of tiles that the body creates."""
+
+
+_OPERANDS = (_Kind.FIXED, _Kind.TILE, _Kind.PATTERN)
+"""The kinds that an operand of an instruction may have."""
 
 
 class _UnevenError(Exception):
@@ -89,7 +99,7 @@ class _Body:
         return (
             all(_is_plain(_value(frame, name)) for name in self._used)
             and all(type(_value(frame, name)) is int for name in self._integers)
-            and all(type(_value(frame, name)) is View for name in self._tiles)
+            and all(_may_index(_value(frame, name)) for name in self._tiles)
             and all(_holds_tiles(_value(frame, name)) for name in self._lists)
             and all(_may_call(_value(frame, name), is_one) for name, is_one in self._callers)
             and all(_is_numeric(_value(frame, name)) for name in self._numeric)
@@ -186,7 +196,7 @@ class _Body:
                 return _Kind.FIXED
             case ast.Name(name):
                 return self._among(self._of_name(name), _Kind.FIXED, _Kind.NUMBER, _Kind.PLACE,
-                                   _Kind.TILE)  # fmt: skip
+                                   _Kind.TILE, _Kind.PATTERN)  # fmt: skip
             case ast.UnaryOp(ast.USub(), operand):
                 return self._among(self._kind(operand), _Kind.FIXED, _Kind.NUMBER, _Kind.TILE)
             case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult(), right):
@@ -197,8 +207,9 @@ class _Body:
                 self._among(self._kind(index), _Kind.FIXED)
                 return _Kind.TILE
             case ast.Subscript(value, index):
-                if self._kind(index) is _Kind.FIXED:
-                    return self._among(self._kind(value), _Kind.FIXED, _Kind.TILE)
+                place = self._among(self._kind(index), _Kind.FIXED, _Kind.NUMBER, _Kind.PLACE)
+                if place is _Kind.FIXED:
+                    return self._among(self._kind(value), *_OPERANDS)
                 self._require_tile(value)
                 return _Kind.TILE
             case ast.Slice(lower, upper, step):
@@ -248,10 +259,11 @@ class _Body:
 
     def _of_operation(self, left: ast.expr, right: ast.expr, *, is_product: bool) -> _Kind:
         kinds = self._kind(left), self._kind(right)
-        if _Kind.PLACE in kinds:
-            raise _UnevenError
-        if _Kind.TILE in kinds or _Kind.NUMBER not in kinds:
-            return _Kind.TILE if _Kind.TILE in kinds else _Kind.FIXED
+        if _Kind.NUMBER not in kinds:
+            both = {self._among(kind, _Kind.FIXED, _Kind.TILE) for kind in kinds}
+            return _Kind.TILE if _Kind.TILE in both else _Kind.FIXED
+        for kind in kinds:
+            self._among(kind, _Kind.FIXED, _Kind.NUMBER)
         if is_product and _Kind.FIXED not in kinds:
             raise _UnevenError
         for kind, operand in zip(kinds, (left, right), strict=True):
@@ -261,8 +273,8 @@ class _Body:
 
     def _of_parts(self, parts: list[ast.expr]) -> _Kind:
         kinds = {self._kind(part) for part in parts}
-        if _Kind.TILE in kinds:
-            raise _UnevenError
+        for kind in kinds:
+            self._among(kind, _Kind.FIXED, _Kind.NUMBER, _Kind.PLACE)
         return _Kind.FIXED if kinds <= {_Kind.FIXED} else _Kind.PLACE
 
     def _of_call(self, call: ast.Call, value: ast.expr, name: str) -> _Kind:
@@ -271,18 +283,22 @@ class _Body:
             root = root.value
         if isinstance(root, ast.Name) and root.id not in self._bound:
             self._callers.add((root.id, value is root and name in _METHODS))
-            kinds = set()
         elif name in _METHODS:
             self._require_tile(value)
-            kinds = {_Kind.TILE}
         else:
             raise _UnevenError
-        kinds |= {self._kind(a) for a in (*call.args, *[k.value for k in call.keywords])}
-        if kinds <= {_Kind.FIXED} or _Kind.TILE in kinds:
-            return _Kind.TILE
         if name == "ds":
-            return _Kind.PLACE
-        raise _UnevenError  # a function of numbers
+            return self._of_parts([*call.args, *[k.value for k in call.keywords]])
+        for keyword in call.keywords:
+            if name == "ap" and keyword.arg == "offset":
+                self._among(self._kind(keyword.value), _Kind.FIXED, _Kind.NUMBER)
+            else:
+                self._among(self._kind(keyword.value), *_OPERANDS)
+        for argument in call.args:
+            self._among(self._kind(argument), *_OPERANDS)
+        if name in _CONSTANTS:
+            return _Kind.FIXED
+        return _Kind.PATTERN if name == "ap" else _Kind.TILE
 
     def _require_tile(self, node: ast.expr) -> None:
         kind = self._kind(node)
@@ -336,10 +352,23 @@ def _is_plain(value: object) -> bool:
 
 
 def _holds_tiles(value: object) -> bool:
-    """Whether a value is a tile, or a list or a tuple of tiles."""
-    return type(value) is View or (
-        type(value) in (list, tuple) and all(type(item) is View for item in value)  # type: ignore[attr-defined]
+    """Whether a value is a tile that the loop variable may index, or a list or a tuple of these."""
+    return _may_index(value) or (
+        type(value) in (list, tuple) and all(_may_index(item) for item in value)  # type: ignore[attr-defined]
     )
+
+
+def _may_index(value: object) -> bool:
+    """Whether a value is a tile whose axes do not overlap."""
+    if type(value) is not View:
+        return False
+    reached = 1
+    for step, size in sorted(zip(value.fsteps, value.shape, strict=True)):
+        if step and size > 1:
+            if step < reached:
+                return False
+            reached = step * size
+    return value.gather is None
 
 
 def _is_numeric(value: object) -> bool:
