@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from tilewright.core.records import History
-from tilewright.report.text import duration, number, percent, words
+from tilewright.report.text import duration, gain, number, percent, words
 from tilewright.search.summary import Summary
 
 MOST_STEPS = 12
@@ -22,7 +22,7 @@ def run_html(summary: Summary, history: History) -> str:
         rows += [
             ("starting kernel", f"{number(summary.baseline_latency)} {kind}"),
             ("best kernel", f"{number(summary.best_latency)} {kind}"),
-            ("speedup", f"{summary.speedup:.2f}x"),
+            ("speedup", gain(summary.speedup, summary.noise)),
             ("utilisation", percent(summary.best_utilization or 0.0)),
             ("confirmed on fresh inputs", "yes" if summary.confirmed else "no"),
         ]

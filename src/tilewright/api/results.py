@@ -12,6 +12,7 @@ from tilewright.api.task import require_kernel
 from tilewright.core.errors import ConfigurationError
 from tilewright.core.records import Candidate, History, Trial
 from tilewright.core.roles import Storage
+from tilewright.report.text import gain
 from tilewright.run import open_project
 from tilewright.run_metadata import summary_of
 from tilewright.search.event_records import trial_record
@@ -83,7 +84,7 @@ class Run:
 
     def __repr__(self) -> str:
         summary = self.summary
-        reached = f", {summary.speedup:.2f}x" if summary.speedup else ""
+        reached = f", {gain(summary.speedup, summary.noise)}" if summary.speedup else ""
         return f"<Run {self.id} of {summary.workload}: {summary.status}{reached}>"
 
     def _repr_html_(self) -> str:

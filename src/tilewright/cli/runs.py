@@ -33,7 +33,7 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
     from rich.table import Table
 
     from tilewright.cli.console import results
-    from tilewright.report.text import duration, moment, ratio
+    from tilewright.report.text import duration, gain, moment
     from tilewright.run import open_project, standing
     from tilewright.run_metadata import label_of
     from tilewright.search.summary import summarize
@@ -61,6 +61,7 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
                     "seed": summary.seed,
                     "evaluations": summary.evaluations,
                     "speedup": summary.speedup,
+                    "is_faster": summary.is_faster,
                     "wall_s": run.wall_s,
                     "tags": list(label.tags),
                     "note": label.text,
@@ -74,7 +75,7 @@ def list_runs(project: Project = Path(), json: Json = None, no_color: NoColor = 
                 ),
                 standing(project, run),
                 str(summary.evaluations),
-                ratio(summary.speedup),
+                gain(summary.speedup, summary.noise),
                 duration(run.wall_s),
             )
     if rows:

@@ -41,6 +41,7 @@ def compare(
 
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError
+    from tilewright.core.gains import is_gain
     from tilewright.report.text import ratio
     from tilewright.run import open_project
     from tilewright.search.summary import summarize
@@ -64,14 +65,17 @@ def compare(
     results().print(table)
     faster = _faster(*summaries)
     if faster is not None:
-        typer.echo(f"the best kernel of {runs[1].id} is {ratio(faster)} as fast as {runs[0].id}'s")
+        said = f"the best kernel of {runs[1].id} is {ratio(faster)} as fast as {runs[0].id}'s"
+        if faster != 1 and not is_gain(max(faster, 1 / faster), _noise(histories)):
+            said += ", which is within the measurement noise"
+        typer.echo(said)
     write_json(json, {"rows": rows, "runs": [r.id for r in runs], "second_over_first": faster})
 
 
 def _results(
     summaries: list[Summary], histories: list[History], project: Path
 ) -> dict[str, list[str]]:
-    from tilewright.report.text import duration, number, ratio, words
+    from tilewright.report.text import duration, gain, number, words
 
     def steps(history: History) -> str:
         chain = history.lineage(history.best.candidate.id) if history.best else []
@@ -81,7 +85,7 @@ def _results(
     return {
         "workload": [shown_task(s.workload, project) for s in summaries],
         "best": [f"{number(s.best_latency)} {s.quantity} {s.unit}".strip() for s in summaries],
-        "speedup": [ratio(s.speedup) for s in summaries],
+        "speedup": [gain(s.speedup, s.noise) for s in summaries],
         "steps": [steps(history) for history in histories],
         "evaluations": [str(s.evaluations) for s in summaries],
         "wall time": [duration(s.wall_s) for s in summaries],
@@ -132,3 +136,9 @@ def _faster(first: Summary, second: Summary) -> float | None:
     if not comparable or not first.best_latency or not second.best_latency:
         return None
     return first.best_latency / second.best_latency
+
+
+def _noise(histories: list[History]) -> float:
+    """The sum of the noise of the best kernels of the runs, as a share."""
+    best = [history.best for history in histories]
+    return sum(getattr(trial.outcome, "noise", 0.0) for trial in best if trial is not None)

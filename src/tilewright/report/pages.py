@@ -49,6 +49,7 @@ def environment(*packages: str) -> Environment:
     )
     made.filters.update(
         number=text.number,
+        gain=text.gain,
         ratio=text.ratio,
         usd=usd_text,
         percent=text.percent,

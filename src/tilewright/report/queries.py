@@ -116,6 +116,7 @@ def _trial_view(trial: Trial, history: History, winning: bool) -> TrialView:
         expected=plan.expected if plan else "",
         expected_gain=plan.expected_gain if plan else None,
         latency=trial.latency,
+        noise=measured.noise if measured else 0.0,
         speedup=_ratio(history.baseline, trial),
         gain=_ratio(parent, trial),
         utilization=measured.utilization if measured else None,

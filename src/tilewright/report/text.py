@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tilewright.core.gains import is_gain
 from tilewright.core.text import plain_text
 
 
@@ -24,6 +25,15 @@ def ratio(value: float | None) -> str:
         return "-"
     hidden = f"{value:.2f}" == "1.00" and f"{value:.3f}" != "1.000"
     return f"{value:.3f}x" if hidden else f"{value:.2f}x"
+
+
+def gain(speedup: float | None, noise: float) -> str:
+    """The speedup of a best kernel, or "within noise" if noise explains it. `noise` is the sum of
+    the noise of both measurements, as a share.
+    """
+    if speedup is not None and speedup > 1 and not is_gain(speedup, noise):
+        return "within noise"
+    return ratio(speedup)
 
 
 def last_line(log: str) -> str:

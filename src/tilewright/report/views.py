@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from tilewright.core.gains import is_gain
 from tilewright.core.records import LeftAlone
 from tilewright.report import text
 from tilewright.report.costs import Cost
@@ -29,6 +30,7 @@ _OUTCOMES = {
 class TrialView:
     """One trial. Latencies are in the report's unit; `speedup` is over the starting kernel.
 
+    `noise` is the noise of the latency as a share; 0 if the latency repeats exactly.
     `gain` is the speedup over the parent, and `expected_gain` the speedup that the plan expected.
     `turn` is the turn of its proposal; None if proposals have only one turn.
     """
@@ -45,6 +47,7 @@ class TrialView:
     expected: str
     expected_gain: float | None
     latency: float | None
+    noise: float
     speedup: float | None
     gain: float | None
     utilization: float | None
@@ -128,8 +131,7 @@ class ReportView:
     @property
     def is_faster(self) -> bool:
         """Whether the best kernel is faster than the starting kernel by more than the noise."""
-        speedup = self.best.speedup if self.best else None
-        return speedup is not None and speedup > 1 + self.noise
+        return is_gain(self.best.speedup if self.best else None, self.noise)
 
     @property
     def is_sample(self) -> bool:

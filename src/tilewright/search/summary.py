@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.budget import time_ended_before, time_is_spent
+from tilewright.core.gains import is_gain
 from tilewright.core.records import (
     Baseline,
     Failed,
@@ -76,7 +77,7 @@ class Summary:
     @property
     def is_faster(self) -> bool:
         """Whether the best kernel is faster than the starting kernel by more than the noise."""
-        return self.speedup is not None and self.speedup > 1 + self.noise
+        return is_gain(self.speedup, self.noise)
 
 
 def summarize(

@@ -90,7 +90,7 @@ def progress_text(site: Site, run: RunRecord, trials: LiveTrials) -> dict[str, s
     return {
         "status": site.project.status(run),
         "reason": run.stop_reason,
-        "speedup": text.ratio(best.speedup if best else None),
+        "speedup": text.gain(best.speedup, views[0].noise + best.noise) if best else "-",
         "latency": text.number(best.latency if best else None),
         "start": text.number(start) if start else "not measured",
         "utilization": text.percent(best.utilization if best else None),

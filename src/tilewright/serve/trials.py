@@ -177,6 +177,7 @@ def _view(trial: TrialOverview, parent: TrialView | None, start: float | None) -
         expected="",
         expected_gain=trial.expected_gain,
         latency=latency,
+        noise=trial.noise,
         speedup=start / latency if start and latency else None,
         gain=gain,
         utilization=trial.utilization,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, case, cast, func, select
+from sqlalchemy import Connection, Row, Text, and_, case, cast, func, or_, select
 
 from tilewright.core.errors import StorageError
 from tilewright.core.records import Failed, RunRecord, Trial
@@ -174,6 +174,7 @@ class SqlOverview:
         ids = [row.id for row in found]
         counted = _by_run(connection, _COUNTED.where(trials.c.run_id.in_(ids)))
         started = _by_run(connection, _STARTED.where(trials.c.run_id.in_(ids)))
+        noise = _noise_by_run(connection, ids)
         paid = _by_run(connection, _PAID.where(calls.c.run_id.in_(ids)))
         labels = _by_run(
             connection,
@@ -188,6 +189,7 @@ class SqlOverview:
                 trials=counted[row.id].trials if row.id in counted else 0,
                 start=started[row.id].latency if row.id in started else None,
                 best=counted[row.id].best if row.id in counted else None,
+                noise=noise.get(row.id, 0.0),
                 calls=paid[row.id].calls if row.id in paid else 0,
                 usd=(paid[row.id].usd or 0.0) if row.id in paid else 0.0,
                 unpriced=paid[row.id].unpriced if row.id in paid else 0,
@@ -223,6 +225,40 @@ def _by_run(connection: Connection, wanted: Any) -> dict[str, Any]:
     return {row.run_id: row for row in connection.execute(wanted)}
 
 
+def _noise_by_run(connection: Connection, ids: Sequence[str]) -> dict[str, float]:
+    """The noise of the starting kernel plus that of the first of the fastest kernels, of each run
+    in which they differ; `StorageError` for an outcome that is not one.
+    """
+    best = (
+        select(trials.c.run_id, func.min(trials.c.latency).label("best"))
+        .where(trials.c.run_id.in_(ids))
+        .group_by(trials.c.run_id)
+        .subquery()
+    )
+    first = (
+        select(trials.c.run_id, func.min(trials.c.index).label("at"))
+        .join(best, and_(best.c.run_id == trials.c.run_id, best.c.best == trials.c.latency))
+        .group_by(trials.c.run_id)
+        .subquery()
+    )
+    wanted = (
+        select(trials.c.run_id, trials.c.outcome)
+        .join(first, first.c.run_id == trials.c.run_id)
+        .where(first.c.at > 0, or_(trials.c.index == 0, trials.c.index == first.c.at))
+    )
+    found: dict[str, float] = {}
+    for run_id, outcome in connection.execute(wanted):
+        try:
+            found[run_id] = found.get(run_id, 0.0) + _noise(json.loads(outcome))
+        except (TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise unreadable(error) from error
+    return found
+
+
+def _noise(outcome: Mapping[str, Any]) -> float:
+    return float(outcome.get("noise") or 0.0)
+
+
 def _trial_overview(row: Row[Any]) -> TrialOverview:
     """The overview of a row without its source; `StorageError` if the row is not a trial."""
     try:
@@ -249,6 +285,7 @@ def _read_trial(row: Row[Any]) -> TrialOverview:
         expected_gain=plan.get("expected_gain"),
         turn=turn if isinstance(turn, int) else None,
         latency=row.latency,
+        noise=_noise(outcome),
         utilization=outcome.get("utilization"),
         unit=outcome.get("unit", ""),
         quantity=outcome.get("quantity", ""),

@@ -13,8 +13,8 @@ from tilewright.core.run_notes import Label
 class RunOverview:
     """A run with its results so far; latencies are in the run's own unit.
 
-    `usd` is the known cost of its calls to models, and `unpriced` the number of calls without a
-    price.
+    `noise` is the noise of the speedup, as a share. `usd` is the known cost of its calls to models,
+    and `unpriced` the number of calls without a price.
     """
 
     run: RunRecord
@@ -22,6 +22,7 @@ class RunOverview:
     trials: int
     start: float | None
     best: float | None
+    noise: float
     calls: int
     usd: float
     unpriced: int
@@ -34,7 +35,8 @@ class RunOverview:
 
 @dataclass(frozen=True, slots=True)
 class TrialOverview:
-    """A trial without its texts. `failure` is the kind, stage and line of its failure.
+    """A trial without its texts. `noise` is the noise of its latency as a share. `failure` is the
+    kind, stage and line of its failure.
 
     `cause` is the largest entry of its breakdown. `values` are the values of a template's
     parameters, and `instance_of` is the candidate that introduced the template.
@@ -49,6 +51,7 @@ class TrialOverview:
     expected_gain: float | None
     turn: int | None
     latency: float | None
+    noise: float
     utilization: float | None
     unit: str
     quantity: str

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from toy_cli import Cli, Result, World
 
 from tilewright import run
+from tilewright.core.records import Candidate, Trial
+from tilewright.storage.project import open_project
+from tilewright.testing.runs import measured, run_record
 from tilewright.testing.toy import START, digits_of
 
 OPTIMIZE = ("optimize", "toy:digits", "--iterations", "3", "--seed", "1")
@@ -260,6 +264,29 @@ def test_a_comparison_gives_limits_with_names_and_units(world: World, cli: Cli) 
     assert cli("runs", "compare", unlimited, limited, "--json", "c.json").code == 0
     rows = json.loads(Path("c.json").read_text())["rows"]
     assert rows["time limit"] == ["none", "3600 s"]
+
+
+def test_a_gain_within_the_noise_is_no_speedup_in_lists(world: World, cli: Cli) -> None:
+    start = Trial(0, 0, Candidate("kernel 0"), replace(measured(1060.0), noise=0.04))
+    with closing(open_project(Path(), create=True)) as storage:
+        for name, latency in (("0a", 1000.0), ("0b", 900.0), ("0c", 1020.0)):
+            candidate = Candidate("kernel 1", start.candidate.id)
+            best = Trial(1, 1, candidate, replace(measured(latency), noise=0.04))
+            storage.create_run(run_record(id=name))
+            for trial in (start, best):
+                storage.append_trial(name, trial)
+    listed = cli("runs", "list", "--json", "l.json")
+    assert listed.out.count("within noise") == 2
+    assert "1.18x" in listed.out
+    rows = json.loads(Path("l.json").read_text())["runs"]
+    assert {row["run"]: row["is_faster"] for row in rows} == {"0a": False, "0b": True, "0c": False}
+    compared = cli("runs", "compare", "0b", "0a").out
+    assert "within noise" in compared
+    assert "0.90x as fast as 0b's" in compared
+    assert "within the measurement noise" not in compared
+    for pair in (("0a", "0c"), ("0c", "0a")):
+        assert "as fast as" in cli("runs", "compare", *pair).out
+        assert "which is within the measurement noise" in cli("runs", "compare", *pair).out
 
 
 def test_runs_are_compared_exported_labelled_and_deleted(world: World, cli: Cli) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_settings_of_the_search_are_compared(tmp_path: Path, served: Callable[..
 def test_an_arm_is_the_mean_of_its_seeds() -> None:
     def one(name: str, start: float | None, best: float | None, **changes: object) -> RunOverview:
         run = run_record(id=name, settings=Settings(**changes).recorded())  # type: ignore[arg-type]
-        return RunOverview(run, Label(), 10, start, best, calls=1, usd=0.5, unpriced=0)
+        return RunOverview(run, Label(), 10, start, best, noise=0.0, calls=1, usd=0.5, unpriced=0)
 
     (found,) = arms_of(
         [
@@ -140,6 +141,28 @@ def test_an_arm_is_the_mean_of_its_seeds() -> None:
     assert fast.differing == (("beam", "2"),)
     assert (slow.mean, slow.differing) == (1.25, (("beam", "6"),))
     assert arms_of([one("a", 1.0, 1.0, seed=0), one("b", 1.0, 1.0, seed=1)]) == []
+
+
+def test_a_gain_within_the_noise_is_no_speedup_on_any_page(
+    tmp_path: Path, served: Callable[..., Client]
+) -> None:
+    start = Trial(0, 0, Candidate("kernel 0"), replace(measured(1060.0), noise=0.04))
+    candidate = Candidate("kernel 1", start.candidate.id)
+    better = Trial(1, 1, candidate, replace(measured(1000.0), noise=0.04))
+    store(tmp_path, History([start, better]))
+    certain = replace(better, outcome=replace(measured(900.0), noise=0.04))
+    store(tmp_path, History([start, certain]), run_record(id="0b"))
+    client = served(tmp_path)
+    for page in ("/", "/compare?run=3fa94c10&run=0b"):
+        text = client.ask(page).text
+        assert "within noise" in text
+        assert "1.06x" not in text.partition("<svg")[0]
+        assert "1.18x" in text
+    for run, said in (("3fa94c10", "within noise"), ("0b", "1.18x")):
+        for page in (f"/runs/{run}", f"/runs/{run}/trials/1"):
+            assert f'<span class="value">{said}' in client.ask(page).text.replace(
+                '<span data-live="speedup">', ""
+            )
 
 
 def test_runs_are_compared(tmp_path: Path, served: Callable[..., Client]) -> None:
