@@ -8,9 +8,12 @@ import ml_dtypes  # this import lets numpy find bfloat16 by its name
 import numpy as np
 
 Integer = Literal["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-Float = Literal["float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "float64"]
+SmallFloat = Literal["float8_e4m3", "float8_e5m2"]
+Float = Literal[SmallFloat, "float16", "bfloat16", "float32", "float64"]
 ElementType = Literal[Integer, Float]
 ELEMENT_TYPES: tuple[str, ...] = get_args(ElementType)
+SMALL_FLOATS: tuple[str, ...] = get_args(SmallFloat)
+"""The floating-point types of 8 bits, which only kernels in NKI may have."""
 
 
 def is_float(name: str) -> bool:
@@ -26,8 +29,6 @@ def limits(name: str) -> Any:
 
 
 _C_TYPES = {
-    "float8_e4m3": "uint8_t",
-    "float8_e5m2": "uint8_t",
     "float16": "uint16_t",  # as bits, because not every compiler has the type
     "bfloat16": "uint16_t",
     "float32": "float",

@@ -10,6 +10,7 @@ from tilewright.core.files import MAX_TEXT_BYTES, MAX_TOML_BYTES, read_text
 from tilewright.core.records import Argument, KernelLanguage, Tolerance, Workload, content_id
 from tilewright.core.templates import concrete
 from tilewright.parts.arithmetic import DOUBLE, HAS_LONGER, SINGLE, Format
+from tilewright.parts.element_types import SMALL_FLOATS
 from tilewright.parts.folder_problem import FloatFolderProblem, FolderProblem
 from tilewright.parts.inputs import bytes_of
 from tilewright.parts.workload_file import ToleranceTable, WorkloadFile, read_workload_file
@@ -93,6 +94,12 @@ def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
             f"{path}: kernels of {target} take arrays only. Write the constants "
             f"({', '.join(description.constants)}) into the kernel."
         )
+    for number, argument in enumerate(description.argument):
+        if argument.dtype in SMALL_FLOATS:
+            raise WorkloadError(
+                f"{path}: field 'argument.{number}.dtype': arrays of {target} cannot be "
+                f"{argument.dtype}, which only the Trainium targets have. Choose another type."
+            )
     if description.operations == 0:
         raise WorkloadError(
             f"{path}: field 'operations': give a number greater than 0, from which the "

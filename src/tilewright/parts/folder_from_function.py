@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tilewright.core.errors import WorkloadError
 from tilewright.core.files import MAX_TEXT_BYTES, read_text
 from tilewright.core.records import Argument, KernelLanguage
-from tilewright.parts.element_types import ElementType, is_float
+from tilewright.parts.element_types import ELEMENT_TYPES, SMALL_FLOATS, is_float
+from tilewright.parts.languages import NKI
 from tilewright.parts.new_folder import Description, parameters_in_c, workload_toml
 from tilewright.parts.user_code import import_file, users_code
 from tilewright.parts.workload_file import USUAL_REDUCTION
@@ -115,6 +116,11 @@ def _check_for_kernel(file: Path, argument: Argument, language: KernelLanguage) 
         raise WorkloadError(
             f"{file}: {argument.name} has {len(argument.shape)} dimensions, but kernels have at "
             f"most {MAX_DIMENSIONS}. Combine dimensions."
+        )
+    if argument.dtype in SMALL_FLOATS and language.name != NKI.name:
+        raise WorkloadError(
+            f"{file}: {argument.name} is {argument.dtype}, which only kernels of the Trainium "
+            "targets can have. Convert it with astype, for example to np.float32."
         )
 
 
@@ -281,7 +287,7 @@ def _argument(file: Path, name: str, value: Any, role: Any) -> Argument:
             "dimension: wrap a number as np.array([x], np.float32), or write it into the function."
         )
     dtype = value.dtype.name
-    if dtype not in {t for group in get_args(ElementType) for t in (get_args(group) or (group,))}:
+    if dtype not in ELEMENT_TYPES:
         raise WorkloadError(
             f"{file}: {name} has the type {dtype}, which no kernel accepts. Convert it with "
             "astype, for example to np.float32."

@@ -53,6 +53,18 @@ def test_an_ordinary_folder_is_read(folder: Path) -> None:
     assert result(folder).tolist() == list(range(16))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2"])
+def test_compiled_kernels_have_no_floats_of_8_bits(folder: Path, dtype: str) -> None:
+    file = folder / "workload.toml"
+    file.write_text(dtype.join(file.read_text().rsplit("int8", 1)))
+    with pytest.raises(
+        WorkloadError, match=f"'argument.1.dtype': arrays of host-c cannot be {dtype}"
+    ):
+        problem_of(folder)
+    traced = read_folder(folder, "trainium", C, 1 << 20, "the memory", traced=True)[0]
+    assert traced.arguments[1].dtype == dtype
+
+
 def test_marks_with_which_editors_begin_a_file_are_left_out(folder: Path) -> None:
     for file in list(folder.iterdir()):
         file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())

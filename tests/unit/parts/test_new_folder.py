@@ -133,6 +133,7 @@ def test_a_sum_over_arrays_in_another_order_in_memory_has_as_many_products(
         ("import numpy", "import nothing_of_this_name", "ModuleNotFoundError"),
         ("weights", "float", "the parameter 'float' is a keyword of C"),
         ("np.ones((8,), np.float32)", "np.ones((1,) * 9, np.float32)", "has 9 dimensions"),
+        ("np.ones((8,), np.float32)", "np.ones(8, 'float8_e5m2')", "weights is float8_e5m2, which"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_one_sentence(
@@ -141,6 +142,11 @@ def test_what_is_wrong_with_the_file_is_one_sentence(
     with pytest.raises(WorkloadError, match=reason) as told:
         _from(tmp_path, FUNCTION.replace(old, new), "host-c")
     assert "\n" not in str(told.value)
+
+
+def test_a_kernel_for_trainium_may_have_floats_of_8_bits(tmp_path: Path) -> None:
+    text = FUNCTION.replace("np.float32", "'float8_e4m3'")
+    assert 'dtype = "float8_e4m3"' in _from(tmp_path, text, "trainium")["workload.toml"]
 
 
 def test_a_function_of_one_array_may_have_that_array_as_its_example(tmp_path: Path) -> None:
