@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +12,7 @@ import typer
 
 from tilewright.cli.output import check_outputs, write_json, write_text
 from tilewright.core.config import Settings
+from tilewright.core.errors import OutputError
 from tilewright.core.records import Failed
 
 if TYPE_CHECKING:
@@ -67,12 +68,37 @@ def optimize_shapes(
         notes().print("interrupted; repeat the command to continue", markup=False)
         raise typer.Exit(INTERRUPTED)
     write_text(output, found.source)
+    headers = _write_headers(output, found.headers)
     for line in _lines(found):
         results().print(line, markup=False, soft_wrap=True)
     results().print(f"kernel_dispatch is in {output}", markup=False, soft_wrap=True)
-    write_json(json, {"file": str(output), "speedup": found.speedup, **_json(found)})
+    if headers is not None:
+        results().print(
+            f"the headers that its compilation needs are in {headers}", markup=False, soft_wrap=True
+        )
+    files = {"file": str(output), "headers": None if headers is None else str(headers)}
+    write_json(json, {**files, "speedup": found.speedup, **_json(found)})
     if found.speedup is None:
         raise typer.Exit(1)
+
+
+def _write_headers(output: Path, headers: Mapping[str, str]) -> Path | None:
+    """Write the headers into a folder beside the C file, and return the folder; None without
+    headers, or if the C file went to a pipe or a device.
+    """
+    if not headers or not output.is_file():
+        return None
+    folder = output.with_name(f"{output.stem}_headers")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"the folder {folder} for headers cannot be made ({error.strerror}). Remove the file "
+            "with this name, or give another -o."
+        ) from error
+    for name, text in headers.items():
+        write_text(folder / name, text)
+    return folder
 
 
 @contextmanager

@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewright.core.config import Settings
 from tilewright.core.errors import InputError, TilewrightError
 from tilewright.core.files import read_text
 from tilewright.core.records import Failed, Measured, Outcome
+from tilewright.core.roles import ProvidesHeaders
 from tilewright.core.tasks import OpenTask, open_workload
 from tilewright.core.text import counted
 from tilewright.evaluating import evaluate_kernel
@@ -66,12 +67,16 @@ class Row:
 class ShapeSetResult:
     """The file, its results for the shapes of the set and for others, and the reason why it refuses
     other shapes, if it does.
+
+    `headers` are the texts of the target's headers that a compiler needs for the file, by their
+    names.
     """
 
     source: str
     inside: tuple[Row, ...]
     outside: tuple[Row, ...]
     refusal: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def speedup(self) -> float | None:
@@ -233,7 +238,9 @@ def _checked(
         assert isinstance(start, Measured), "a finished run has measured its starting kernel"
         outcome = call(source, opened[workload], shapes.sizes[workload])
         inside.append(_row(workload, start, summary.best_latency, outcome))
-    return ShapeSetResult(source, tuple(inside), tuple(outside), refusal)
+    target = next(iter(opened.values())).target
+    headers = target.headers() if isinstance(target, ProvidesHeaders) else {}
+    return ShapeSetResult(source, tuple(inside), tuple(outside), refusal, headers)
 
 
 def _row(workload: str, start: Measured, best: float | None, outcome: Outcome) -> Row:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,18 @@ def test_a_set_of_shapes_becomes_one_file_that_is_right_on_others_too(tmp_path: 
         "int kernel_dispatch(int size_M, int size_N, int size_K, const void *A"
         in (tmp_path / "all.c").read_text()
     )
+    assert found["headers"] == str(tmp_path / "all_headers")
+    toolchain = find_gcc() or find_zig()
+    assert toolchain is not None
+    command = [*toolchain.command, *toolchain.compile_flags, "-Iall_headers", "-include"]
+    compiled = subprocess.run(
+        [*command, "gemmini.h", "-c", "all.c", "-o", "all.o"],
+        cwd=tmp_path,
+        capture_output=True,
+        env={**os.environ, **dict(toolchain.environment)},
+        check=False,
+    )
+    assert compiled.returncode == 0, compiled.stderr.decode()
 
 
 @pytest.mark.parametrize("option", ["--report", "--events"])

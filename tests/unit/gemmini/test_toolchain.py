@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,3 +122,12 @@ def test_a_missing_function_is_named_without_the_linkers_output(log: str) -> Non
     assert "ld" not in failed.log.replace(":", " ").split()
     assert "collect2" not in failed.log
     assert ("implicit declaration" in failed.log) == ("implicit declaration" in log)
+
+
+def test_the_headers_of_the_target_include_only_one_another() -> None:
+    target = create_target()
+    headers = target.headers()
+    included = {name for text in headers.values() for name in re.findall('#include "(.*)"', text)}
+    assert included == {"configuration.h"}
+    assert included | {"gemmini.h", "string.h"} <= set(headers)
+    assert headers["configuration.h"] == target.instance.header

@@ -37,6 +37,7 @@ from tilewright.core.roles.targets import (
     NeedsResource,
     OpensFiles,
     ProvidesFolderTemplate,
+    ProvidesHeaders,
     RunsOnModels,
     Target,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "ParameterSearch",
     "Proposer",
     "ProvidesFolderTemplate",
+    "ProvidesHeaders",
     "PublishedRules",
     "Responder",
     "Runner",

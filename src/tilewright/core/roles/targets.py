@@ -54,6 +54,15 @@ class ProvidesFolderTemplate(Protocol):
 
 
 @runtime_checkable
+class ProvidesHeaders(Protocol):
+    """A target whose kernels are compiled with headers of its own."""
+
+    def headers(self) -> Mapping[str, str]:
+        """The texts of the headers that a compiler needs for a kernel, by their file names."""
+        ...
+
+
+@runtime_checkable
 class OpensFiles(Protocol):
     """A target whose workloads may also be single files of users."""
 

@@ -35,10 +35,16 @@ from tilewright.targets.gemmini.settings import EvaluationSettings
 from tilewright.targets.gemmini.simulator import model_version
 from tilewright.targets.gemmini.simulator import versions as simulator_versions
 from tilewright.targets.gemmini.sizes import MAX_ARGUMENT_BYTES, MAX_ARGUMENTS
+from tilewright.targets.gemmini.source_rules import HEADERS
 from tilewright.targets.gemmini.task import KernelTask
 from tilewright.targets.gemmini.tinympc import TinyMpc
 from tilewright.targets.gemmini.tinympc_problem import TinyMpcProblem
-from tilewright.targets.gemmini.toolchain import HOW_TO_GET, find_toolchain
+from tilewright.targets.gemmini.toolchain import (
+    CONFIGURATION_HEADER,
+    HOW_TO_GET,
+    RUNTIME,
+    find_toolchain,
+)
 
 
 class GemminiTarget:
@@ -111,6 +117,12 @@ class GemminiTarget:
     def template(self) -> FolderTemplate:
         """The files that `tilewright init` writes, which describe a matrix product."""
         return load_template(FOLDER / "template.toml", words(self.instance))
+
+    def headers(self) -> Mapping[str, str]:
+        """All headers of tilewright that a kernel includes or may include."""
+        own = {path.name: path for path in RUNTIME.glob("*.h") if path.name in HEADERS}
+        texts = {name: own[name].read_text(encoding="utf-8") for name in sorted(own)}
+        return {CONFIGURATION_HEADER: self.instance.header, **texts}
 
     def versions(self) -> Mapping[str, str]:
         """The compiler, its flags, the simulator's model and a hash of the configuration."""
