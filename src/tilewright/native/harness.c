@@ -9,9 +9,9 @@
    SOCKET .. IMAGE are descriptors. Commands come and answers go through the socket. Each array has
    SLOTS places of BODY bytes (whole pages) in the memory of inputs (r) or outputs (w), one after the
    other; around each place lies a page that may not be touched. Inputs are mapped read-only, and
-   their memory is sealed against more. Before each call, STACK bytes below the stack of the kernel
+   their memory is sealed against more. Before each call, the first STACK bytes of the kernel's stack
    are overwritten: no kernel may find there what an earlier call left. Before the first call, this
-   is done with nearly the whole stack.
+   is done with nearly the whole stack. This program uses other parts of the stack than the kernel.
 
    The kernel is an image that the evaluator has linked (image.py): CODE, CONSTANTS and DATA bytes,
    mapped from the address BASE on, then ZEROS bytes, then a table of the addresses of the functions
@@ -41,6 +41,7 @@
 enum { PAGE = 4096, SLOTS = 2, MOST = 9, NOWHERE = -1 };
 enum { NOT_MAPPED = 6, NO_FUNCTION = 9 }; /* exit statuses, see process.py */
 enum { MOST_STACK = 1 << 23 };
+enum { OWN_STACK = 4 * PAGE }; /* what this program uses of the stack between two calls, at most */
 enum { MODES_CHANGED = 1001 }; /* in place of a signal, in a reply */
 
 struct command { uint64_t nonce; uint32_t slot[MOST], shift[MOST]; };
@@ -230,6 +231,17 @@ static __attribute__((noinline)) void overwrite_stack(size_t bytes) {
   __asm__ volatile("" : : "r"(below) : "memory");
 }
 
+/* The stack of the kernel begins OWN_STACK bytes below the one of `main`. What `main` leaves there
+   between two calls is different each time. A kernel that finds it in elements of an array that it
+   has not written, and does not use, would seem to depend on its earlier calls. */
+static __attribute__((noinline)) void call_below(kernel_fn *kernel, void **p, size_t overwritten) {
+  char *own = __builtin_alloca(OWN_STACK);
+  __asm__ volatile("" : : "r"(own) : "memory");
+  if (overwritten) overwrite_stack(overwritten);
+  kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
+  __asm__ volatile("" : : "r"(own) : "memory");
+}
+
 /* How many bytes of the stack can be overwritten beyond the given ones. */
 static size_t below_stack(size_t bytes) {
   struct rlimit limit;
@@ -272,10 +284,9 @@ int main(int argc, char **argv) {
   while (read(messages, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
-    if (stack) overwrite_stack(stack + deep);
-    deep = 0;
     set_usual_modes();
-    kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
+    call_below(kernel, p, stack ? stack + deep : 0);
+    deep = 0;
     struct reply done = {.argument = NOWHERE, .signal = modes_are_usual() ? 0 : MODES_CHANGED};
     set_usual_modes();
     answer(&done);

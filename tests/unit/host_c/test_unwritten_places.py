@@ -15,6 +15,7 @@ from test_untested_conditions import (
 )
 
 from tilewright.core.records import Failed, Measured
+from tilewright.native.conditions import examination
 from tilewright.native.conditions.blocks import blocks_of
 from tilewright.native.conditions.effects import effects_of
 from tilewright.native.conditions.fixed import keeps_values
@@ -121,3 +122,59 @@ def test_arrays_on_the_stack_are_allowed(tmp_path: Path) -> None:
       }"""
     outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % body)
     assert isinstance(outcome, Measured), outcome
+
+
+ALLOCATED = """for (int i = 0; i < 16; i++) {
+    float *row = __builtin_alloca(96);
+    for (int j = 0; j < 16; j++) row[j] = X[i][j];
+    for (int j = 0; j < 24; j++) row[j] *= 2;
+    for (int j = 0; j < 16; j++) Y[i][j] = row[j];
+  }"""
+
+
+@here
+def test_elements_that_are_not_written_may_be_read_if_no_call_has_written_them(
+    tmp_path: Path,
+) -> None:
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), KERNEL % ALLOCATED)
+    assert isinstance(outcome, Measured), outcome
+
+
+LARGEST = """float m = 0;
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) m = fabsf(X[i][j]) > m ? fabsf(X[i][j]) : m;
+  """
+SOME_CALLS = (
+    "static float c = 1e-20f; c *= m < 100 ? 1.002f : 1.0f; Y[0][0] += Y[0][0] * c;",
+    "static float c = 1e-20f; c *= m > 1e5f ? 1.002f : 1.0f; Y[0][0] += Y[0][0] * c;",
+    "static unsigned n; n += m < 100; Y[0][0] += Y[0][0] * n * 1e-13f;",
+    "volatile float deep[99999]; float c = deep[7]; c = c > 1e-20f ? c : 1e-20f;"
+    " c *= m < 100 ? 1.002f : 1.0f; deep[7] = c; Y[0][0] += Y[0][0] * c;",
+)
+
+
+@here
+@pytest.mark.parametrize("body", SOME_CALLS)
+def test_calls_on_some_inputs_must_not_be_counted(tmp_path: Path, body: str) -> None:
+    opened = folder_of(tmp_path, KERNEL % "")
+    outcome = outcome_of(opened, "#include <math.h>\n" + KERNEL % (LARGEST + body))
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind == "untested_condition"
+    assert "earlier calls" in outcome.log
+
+
+TABLE = """static float twice[2];
+  if (twice[1] == 0) { twice[0] = 1; twice[1] = 2; }
+  for (int i = 0; i < 16; i++) for (int j = 0; j < 16; j++) if (X[i][j] < 0) Y[i][j] = X[i][j] * %s;
+"""
+
+
+@here
+def test_calls_are_repeated_only_for_some_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation = folder_of(tmp_path, KERNEL % "").task.evaluator[1]._evaluation
+    source = KERNEL % (TABLE % "twice[1]")
+    calls = examination.examined(evaluation, source).calls
+    monkeypatch.setattr(examination, "MOST_REPEATS_CPU_S", 0.0)
+    assert examination.examined(evaluation, source).calls < calls

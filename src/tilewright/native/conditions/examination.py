@@ -51,6 +51,10 @@ MOST_CPU_S = 60.0
 """Maximum number of CPU seconds of a kernel's calls, and of looking at what they recorded, before
 no further call is made.
 """
+MOST_REPEATS_CPU_S = 5.0
+"""Maximum number of these seconds before no further call is repeated at the same addresses."""
+_LEAST_REPEATED = 5
+"""After so many calls, those on the inputs of the first two checks have been repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +203,11 @@ def _called(
 ) -> Examined:
     """What the conditions' results were in calls on inputs of every distribution.
 
-    The inputs of the last check are repeated at other addresses. If the kernel `keeps` values, the
-    second call is repeated at the same addresses: a result that is another one then depends on
-    earlier calls. The first call may set variables, such as a table of constants.
+    The inputs of the last check are repeated at other addresses. If the kernel `keeps` values, each
+    call but the first is also repeated at the same addresses, as long as the calls have not taken
+    `MOST_REPEATS_CPU_S`: a result that is another one then depends on earlier calls. All inputs are
+    repeated, because a kernel may count only calls on inputs with a certain property. The first
+    call may set variables, such as a table of constants, so its inputs are used once more.
 
     The outputs of the first calls, on the inputs of the checks, have been compared before; those of
     further calls are compared here, because conditions may have another result in them.
@@ -209,12 +215,12 @@ def _called(
     once = evaluation.cases.compared(evaluation.settings.checks)
     records = Argument(_RECORDS, (recorder.size,), "uint8", "output")
     room = np.zeros(records.shape, np.uint8)
-    last = once[-1]
-    second = min(1, len(once) - 1)
-    turns = [*((one, False) for one in once), (last, False)]
+    turns = [(one, False) for one in once]
     if keeps:
-        turns.insert(second + 1, (once[second], True))
-    again = len(once) + keeps
+        repeated = [*once[1:2], once[0], *once[2:]]
+        turns[1:] = [(one, as_before) for one in repeated for as_before in (False, True)]
+    again = len(turns)
+    turns.append((turns[-1][0], False))
 
     def each_turn() -> Iterator[tuple[int, bool]]:
         yield from turns
@@ -224,10 +230,13 @@ def _called(
 
     untested: Sequence[Site] = sites
     sequences: list[list[int]] = [[] for _ in sites]
-    calls, begun_s = 0, thread_time()
+    calls, begun_s, repeats = 0, thread_time(), keeps
     apart = off_measuring_cores(evaluation.toolchain.threads)
     with apart, evaluation.started(binary, (records,)) as process:
         for number, as_before in each_turn():
+            if as_before and not repeats:
+                again -= 1
+                continue
             case = evaluation.cases[number]
             process.arrays.place({**case.initial, _RECORDS: room}, as_before=as_before)
             failed = process.call("check", evaluation.settings.simulation_timeout_s)
@@ -245,9 +254,12 @@ def _called(
                 return Examined(failed=unexamined("it writes to memory that is not its own."))
             if as_before and (kept := _kept(sites, sequences)):
                 return Examined(kept, calls=calls, is_kept=True)
-            if _is_settled(sites, results, sequences) and calls > (second + 1) * keeps:
+            spent_s = thread_time() - begun_s + _cpu_s(process)
+            if calls >= again or (calls >= _LEAST_REPEATED and spent_s > MOST_REPEATS_CPU_S):
+                repeats = False
+            if _is_settled(sites, results, sequences) and not repeats:
                 return Examined(calls=calls)
-            is_late = thread_time() - begun_s + _cpu_s(process) > MOST_CPU_S
+            is_late = spent_s > MOST_CPU_S
             if calls > again:
                 untested = _untested(find, sites, results, sequences, again)
                 if is_late or not untested:
