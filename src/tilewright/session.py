@@ -365,7 +365,7 @@ class Session:
             part
             for proposer in self._parts.others
             if isinstance(proposer, FindsUnsupportedCode)
-            for part in proposer.left_alone(brief, source)
+            for part in proposer.left_alone(brief, source, self._opened.task.workload)
         )
         self._storage.keep(self._run.id, Survey(tuple(parts)))
 

@@ -54,7 +54,7 @@ class TestBuiltinOnThreads(TestBuiltinOnLoops):
     @pytest.fixture
     def parent(self, task: Task) -> Trial:
         target = HostTarget(Instance("pair", 2)).brief()
-        shared, _ = carried_out(task.start, target, "share 0 2")
+        shared, _ = carried_out(task.start, target, task.workload, "share 0 2")
         outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
         return Trial(1, 1, Candidate(shared, Candidate(task.start).id), outcome)
 

@@ -22,6 +22,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.core.roles import StreamingPlanner
 from tilewright.parts.languages import CUDA, KERNELBENCH, NKI, TRITON, C
@@ -80,9 +81,9 @@ class BuiltinProposer:
         brief = without(brief, avoided)
         return self._for(brief.target).implement(brief, parent, plan, count, seed)
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The code that it will not change, with the reasons."""
-        return self._for(target).left_alone(target, source)
+        return self._for(target).left_alone(target, source, workload)
 
     def offers_factors(self, target: TargetBrief) -> bool:
         """True only for targets with the rewriter of commands (docs/results/templates.md)."""

@@ -21,6 +21,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.builtin import REWRITTEN, BuiltinProposer, has_local_memories, is_nki
 
@@ -106,9 +107,9 @@ class RandomProposer:
         made = self._builtin.implement(brief, parent, plan, 1, seed)
         return [replace(candidate, proposer=NAME) for candidate in made]
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The code that the built-in rewriter does not change."""
-        return self._builtin.left_alone(target, source)
+        return self._builtin.left_alone(target, source, workload)
 
     def normalize(self, source: str, target: TargetBrief) -> str:
         """The normal form of the target's rewriter."""
@@ -137,7 +138,7 @@ def _read(brief: Brief, source: str) -> _Rewriter:
         return _Rewriter(kernel, steps.possible, moves.carried_out)
     if has_local_memories(target):
         return _of_commands(source, target)
-    return _of_loops(source, target)
+    return _of_loops(source, brief)
 
 
 def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
@@ -153,13 +154,14 @@ def _of_commands(source: str, target: TargetBrief) -> _Rewriter:
     )
 
 
-def _of_loops(source: str, target: TargetBrief) -> _Rewriter:
+def _of_loops(source: str, brief: Brief) -> _Rewriter:
     from tilewright.proposers.loops.analysis.changes import NotApplicableError
     from tilewright.proposers.loops.ir import loops
     from tilewright.proposers.loops.planning.full_sequences import MOST_LOOPS, MOST_UNROLLED, length
     from tilewright.proposers.loops.planning.steps import possible
     from tilewright.proposers.loops.reading import lanes_of, read_kernel, threads_of
 
+    target = brief.target
     lanes, threads = lanes_of(target), threads_of(target)
 
     def carried_out(kernel: Any, step: Any) -> Any | None:
@@ -171,7 +173,7 @@ def _of_loops(source: str, target: TargetBrief) -> _Rewriter:
         return after if small and after != kernel else None
 
     return _Rewriter(
-        read_kernel(source, target),
+        read_kernel(source, target, brief.workload),
         lambda kernel, technique: possible(kernel, technique, lanes, threads),
         carried_out,
     )

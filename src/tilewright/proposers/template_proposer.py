@@ -15,6 +15,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.core.templates import KernelTemplate, parse_template
 
@@ -60,7 +61,7 @@ class TemplateProposer:
         source = template.instance(template.first)
         return [Candidate(source, parent.candidate.id, plan, self.name)]
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The whole kernel."""
         first = source.lstrip().partition("\n")[0]
         reason = "the built-in rewriter does not change kernels in this language"

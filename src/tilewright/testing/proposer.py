@@ -177,8 +177,8 @@ class FindsUnsupportedCodeContract(ProposerContract):
         always the same."""
         assert isinstance(proposer, FindsUnsupportedCode)
         source = parent.candidate.source
-        found = proposer.left_alone(brief.target, source)
-        assert proposer.left_alone(brief.target, source) == found
+        found = proposer.left_alone(brief.target, source, brief.workload)
+        assert proposer.left_alone(brief.target, source, brief.workload) == found
         assert [part.line for part in found] == sorted(part.line for part in found)
         for part in found:
             assert 1 <= part.line <= len(source.splitlines())
@@ -192,5 +192,5 @@ class FindsUnsupportedCodeContract(ProposerContract):
         """If the proposer does not understand a text, it reports this and never raises an
         exception."""
         assert isinstance(proposer, FindsUnsupportedCode)
-        for part in proposer.left_alone(brief.target, source):
+        for part in proposer.left_alone(brief.target, source, brief.workload):
             assert part.reason.strip()

@@ -36,7 +36,7 @@ def rewrites(source: str, target: TargetBrief, workload: Workload) -> Rewrites:
     if not has_local_memories(target):
         from tilewright.proposers.loops.planning import by_hand as of_loops
 
-        steps, cut = _in_time(of_loops.applicable(source, target))
+        steps, cut = _in_time(of_loops.applicable(source, target, workload))
         return Rewrites(candidate, tuple(Rewrite(str(s), what) for s, what in steps), (), cut)
     from tilewright.proposers.rewriter.machine import Machine
     from tilewright.proposers.rewriter.planning import by_hand
@@ -84,7 +84,7 @@ def rewritten(source: str, target: TargetBrief, workload: Workload, steps: str) 
     if not has_local_memories(target):
         from tilewright.proposers.loops.planning import by_hand as of_loops
 
-        text, done = of_loops.carried_out(source, target, steps)
+        text, done = of_loops.carried_out(source, target, workload, steps)
         return Rewritten(content_id(text), tuple(done), text)
     from tilewright.proposers.rewriter.emit import emit
     from tilewright.proposers.rewriter.machine import Machine

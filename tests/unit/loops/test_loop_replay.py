@@ -28,8 +28,8 @@ def schedule(*steps: str) -> Schedule:
 
 
 def steps_for(workload: str, found: Schedule) -> list[str]:
-    start = create_target().open(workload, {}).start
-    return [str(step) for step, _ in replayed(found, read_kernel(start, BRIEF))]
+    task = create_target().open(workload, {})
+    return [str(step) for step, _ in replayed(found, read_kernel(task.start, BRIEF, task.workload))]
 
 
 def test_steps_hold_for_another_size_and_the_others_are_left_out() -> None:

@@ -254,6 +254,9 @@ def test_other_pragmas_and_races_are_refused_with_their_line(body: str, says: st
     assert source.splitlines()[error.value.line - 1].startswith("#pragma")
 
 
+WORKLOAD = Workload("softmax-3x11", "machine", (), 33)
+
+
 def target(threads: int, *techniques: str) -> TargetBrief:
     menu = tuple(MenuOption(t, f"Do {t}.", technique=t) for t in techniques)
     limits = {"vector_bytes": 16, "threads": threads}
@@ -266,8 +269,7 @@ def plans(
     """Of the built-in proposer for a kernel that it made itself."""
     outcome = Measured(1000.0, "ns", "measured", 0.4, Verdict(()))
     trial = Trial(1, 1, Candidate(source, parent_id="0"), outcome)
-    workload = Workload("softmax-3x11", "machine", (), 33)
-    asked = Brief(workload, brief, brief.menu, iteration=1, iterations=5)
+    asked = Brief(WORKLOAD, brief, brief.menu, iteration=1, iterations=5)
     return load_proposer("builtin").plan(asked, trial, history or History([trial]), 4, seed)
 
 
@@ -301,12 +303,12 @@ def test_complete_sequences_are_planned_as_they_are() -> None:
 
 def test_sharing_is_for_targets_that_offer_it() -> None:
     offered = target(2, "share", "vectorise")
-    assert {str(step) for step, _ in applicable(SOFTMAX, offered)} >= {"share 0 2"}
-    assert PRAGMA in carried_out(SOFTMAX, offered, "share 0 2")[0]
+    assert {str(step) for step, _ in applicable(SOFTMAX, offered, WORKLOAD)} >= {"share 0 2"}
+    assert PRAGMA in carried_out(SOFTMAX, offered, WORKLOAD, "share 0 2")[0]
     for brief in (target(2, "vectorise"), target(1, "share", "vectorise")):
-        assert not [s for s, _ in applicable(SOFTMAX, brief) if s.technique == "share"]
+        assert not [s for s, _ in applicable(SOFTMAX, brief, WORKLOAD) if s.technique == "share"]
         with pytest.raises(InputError, match="shared among 1"):
-            carried_out(SOFTMAX, brief, "share 0 2")
+            carried_out(SOFTMAX, brief, WORKLOAD, "share 0 2")
         assert not [p for p in plans(SOFTMAX, brief) if "share" in str(p.parameters["steps"])]
 
 

@@ -8,7 +8,7 @@ import nki_kernels as world
 import pytest
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import LeftAlone
+from tilewright.core.records import LeftAlone, Workload
 from tilewright.parts.languages import PYTHON
 from tilewright.proposers.builtin import create_proposer
 from tilewright.proposers.nki.reading.ignored_code import unread
@@ -35,7 +35,8 @@ def test_each_line_is_named_with_its_reason(package: str) -> None:
 
 def test_what_is_no_python_is_named() -> None:
     assert unread("def kernel(:") == [LeftAlone(1, "def kernel(:", "this is not valid Python")]
-    assert create_proposer().left_alone(world.TARGET.brief(), SOURCE) == unread(SOURCE)
+    workload = Workload("w", "trainium", (), 1)
+    assert create_proposer().left_alone(world.TARGET.brief(), SOURCE, workload) == unread(SOURCE)
 
 
 def test_kernels_of_this_project_have_no_such_lines() -> None:

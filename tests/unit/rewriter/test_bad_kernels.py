@@ -10,7 +10,7 @@ from kernel_model import gemm
 
 from tilewright.cli.main import main
 from tilewright.core.errors import InputError
-from tilewright.core.records import TargetBrief
+from tilewright.core.records import TargetBrief, Workload
 from tilewright.proposers.nesting_limit import DEEPEST
 from tilewright.proposers.rewriter import create_proposer
 from tilewright.proposers.rewriter.ir import Command, walk
@@ -88,7 +88,7 @@ def test_what_is_no_kernel_is_refused_in_a_sentence(
     assert str(refused.value).endswith(".")
     # A search goes on with its other proposers, and tells what this one said.
     proposer = create_proposer()
-    (part,) = proposer.left_alone(target, source)
+    (part,) = proposer.left_alone(target, source, Workload("w", "gemmini", (), 1))
     assert part.text == "the whole kernel"
     assert message in part.reason
     assert proposer.normalize(source, target) is not None

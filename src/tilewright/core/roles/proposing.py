@@ -15,6 +15,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.core.templates import ParameterSpace, Point, TriedPoint
 
@@ -172,6 +173,8 @@ class OffersFactors(Protocol):
 class FindsUnsupportedCode(Protocol):
     """A proposer that changes only the parts of a kernel it understands, and can list the rest."""
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
-        """The code that the proposer will not change, in the order of the source."""
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
+        """The code of a workload's kernel that the proposer will not change, in the order of the
+        source.
+        """
         ...

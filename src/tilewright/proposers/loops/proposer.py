@@ -16,6 +16,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import regions
@@ -74,7 +75,7 @@ class LoopProposer:
     ) -> list[Plan]:
         """Up to `count` distinct plans, each beginning with an option of the menu."""
         try:
-            kernel = read_kernel(parent.candidate.source, brief.target)
+            kernel = read_kernel(parent.candidate.source, brief.target, brief.workload)
         except InputError:
             return []
         whole, brief = brief.menu, replace(brief, menu=brief.offered(), dropout=0.0)
@@ -117,7 +118,7 @@ class LoopProposer:
     ) -> list[Candidate]:
         """The kernel of the plan, and variants with one more step."""
         try:
-            kernel = read_kernel(parent.candidate.source, brief.target)
+            kernel = read_kernel(parent.candidate.source, brief.target, brief.workload)
             for text in str(plan.parameters.get("steps", "")).split("; "):
                 kernel = Step.parse(text).apply(kernel)
         except (InputError, NotApplicableError, ValueError):
@@ -133,11 +134,11 @@ class LoopProposer:
         kept = list(made.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The first line that is not understood, because then the whole kernel is left
         unchanged."""
         try:
-            read_kernel(source, target)
+            read_kernel(source, target, workload)
         except UnsupportedError as error:
             text = "".join(source.splitlines()[error.line - 1 : error.line])
             return [LeftAlone(error.line, text.strip(), error.what)]

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
-from tilewright.core.records import CommandEffect, TargetBrief
+from tilewright.core.records import CommandEffect, TargetBrief, Workload
+from tilewright.parts.element_types import c_type
+from tilewright.proposers.loops.c_types import BYTES, NAMES
 from tilewright.proposers.loops.ir import Kernel
 from tilewright.proposers.loops.parsing.kernel import parse
 
 
-def read_kernel(source: str, target: TargetBrief) -> Kernel:
+def read_kernel(source: str, target: TargetBrief, workload: Workload) -> Kernel:
     """The kernel of a source, which may use the target's register commands.
 
+    Parameters that are declared as pointers get the sizes of the workload's arguments.
     Raises `UnsupportedError`.
     """
     limits = target.limits
     block = (limits.get("register_rows", 1), limits.get("register_row_bytes", 4))
-    return _parsed(source, target.name, _Commands(target.commands), block)
+    given = tuple((NAMES[c_type(a.dtype)], prod(a.shape)) for a in workload.arguments)
+    given_bytes = tuple(count * BYTES.get(kind, 4) for kind, count in given)
+    return _parsed(source, target.name, _Commands(target.commands), block, given_bytes)
 
 
 class _Commands(tuple[CommandEffect, ...]):
@@ -29,8 +35,14 @@ class _Commands(tuple[CommandEffect, ...]):
 
 
 @lru_cache(maxsize=128)
-def _parsed(source: str, target: str, commands: _Commands, block: tuple[int, int]) -> Kernel:
-    return parse(source, commands, block)
+def _parsed(
+    source: str,
+    target: str,
+    commands: _Commands,
+    block: tuple[int, int],
+    given_bytes: tuple[int, ...],
+) -> Kernel:
+    return parse(source, commands, block, given_bytes)
 
 
 def threads_of(target: TargetBrief) -> int:

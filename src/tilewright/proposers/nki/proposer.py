@@ -17,6 +17,7 @@ from tilewright.core.records import (
     Schedule,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.nki.ir import Kernel
 from tilewright.proposers.nki.planning.moves import carried_out, cost_of
@@ -97,7 +98,7 @@ class NkiProposer:
         kept = list(made.items())[:count]
         return [Candidate(s, parent.candidate.id, p, self.name) for s, p in kept]
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The code that is never read. The sizes of the arguments may exclude more, as `rewrite`
         reports."""
         return unread(source)

@@ -19,6 +19,7 @@ from tilewright.core.records import (
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.factors import step_factors
 from tilewright.proposers.plan_variants import lengthened
@@ -268,7 +269,7 @@ class RewriterProposer:
                 self._ancestors[base.candidate.id] = base.candidate.source
         return found
 
-    def left_alone(self, target: TargetBrief, source: str) -> list[LeftAlone]:
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
         """The unrecognised code; the whole kernel if it cannot be read."""
         try:
             return left_alone(source, Machine.of(target))

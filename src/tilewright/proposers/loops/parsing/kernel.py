@@ -21,7 +21,7 @@ from tilewright.proposers.c.syntax import declared_names, descendants, pointer_l
 from tilewright.proposers.c.syntax import parse as syntax_tree
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.analysis.sharing import require_rewritten, require_shareable
-from tilewright.proposers.loops.c_types import NAMES, common, is_whole
+from tilewright.proposers.loops.c_types import BYTES, NAMES, common, is_whole
 from tilewright.proposers.loops.definitions import is_vector_function
 from tilewright.proposers.loops.emit import sharing_text
 from tilewright.proposers.loops.functions import (
@@ -103,12 +103,16 @@ _OWN_HEADERS = (
 
 
 def parse(
-    source: str, commands: Sequence[CommandEffect] = (), block: tuple[int, int] = (1, 4)
+    source: str,
+    commands: Sequence[CommandEffect] = (),
+    block: tuple[int, int] = (1, 4),
+    given_bytes: Sequence[int] = (),
 ) -> Kernel:
     """The kernel of a source, which may use `commands`. Raises `UnsupportedError`.
 
     `block` is the maximum number of rows, and of bytes per row, that one command accesses in
-    memory.
+    memory. `given_bytes` are the sizes of the arrays that the kernel is called with, in bytes, in
+    the order of its parameters; empty if they are not known.
     """
     enumerations = _ENUMERATION.findall(source)
     macros = [*limits(source), *(f"{name} int" for _, name in enumerations)]
@@ -127,7 +131,8 @@ def parse(
     cuts: set[Cut] = set()
     while True:  # an integer that cannot be followed is kept as a variable from the beginning
         try:
-            return replace(_Reader(roles, kept, peeled, flat, cuts).kernel(root), block=block)
+            reader = _Reader(roles, kept, peeled, flat, cuts, given_bytes)
+            return replace(reader.kernel(root), block=block)
         except ShortAtEndError as error:
             peeled.add(error.place)
             kept.clear()
@@ -160,6 +165,7 @@ class _Reader(Memory):
         peeled: set[int],
         flat: set[str],
         cuts: set[Cut],
+        given_bytes: Sequence[int],
     ) -> None:
         super().__init__()
         self._roles = roles
@@ -167,6 +173,7 @@ class _Reader(Memory):
         self.peeled = peeled
         self.cuts = cuts
         self._flat = flat
+        self._given_bytes = given_bytes
         self._shared: list[tuple[Node, For]] = []
         self._static_numbers: list[tuple[Node, Declare]] = []
         self._scratch: list[Parameter] = []
@@ -355,9 +362,9 @@ class _Reader(Memory):
         raise UnsupportedError(node, f"{text_of(address)!r} is not the address of a {kind}")
 
     def _parameters(self, function: Node) -> Iterator[Parameter]:
-        for node in field_of(field_of(function, "declarator"), "parameters").named_children:
-            if node.type == "comment" or text_of(node) == "void":
-                continue
+        listed = field_of(field_of(function, "declarator"), "parameters").named_children
+        declared = (n for n in listed if n.type != "comment" and text_of(n) != "void")
+        for place, node in enumerate(declared):
             what = type_name(field_of(node, "type"))
             record = self.records.get(what)
             kind = record.type if record is not None else NAMES.get(what)
@@ -372,7 +379,9 @@ class _Reader(Memory):
             ):
                 raise UnsupportedError(node, f"the sizes of {name} are not given")
             sizes = tuple(self.constant(s) for s in levels if s is not None)
-            rows, sizes = (sizes, ()) if pointer else ((), sizes)
+            rows: tuple[int, ...] = ()
+            if pointer:
+                rows, sizes = sizes, self._given_elements(place, kind)
             constant = is_constant(node)
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             if record is not None and not pointer:
@@ -385,6 +394,13 @@ class _Reader(Memory):
             self.scope.declare(name, Place(name, kind, rank, record=record, rows=rows))
             self.pointers.add(name)
             yield Parameter(name, sizes, constant, kind, restricted)
+
+    def _given_elements(self, place: int, kind: Type) -> tuple[int, ...]:
+        """The size of the array that a pointer parameter gets, in elements, if it is known."""
+        if place >= len(self._given_bytes):
+            return ()
+        count = self._given_bytes[place] // BYTES.get(kind, 4)
+        return (count,) if count else ()
 
     def _as_used(
         self, array: str, sizes: tuple[int, ...], rows: tuple[int, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.core.errors import InputError
-from tilewright.core.records import TargetBrief
+from tilewright.core.records import TargetBrief, Workload
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
 from tilewright.proposers.loops.emit import emit
 from tilewright.proposers.loops.ir import Kernel
@@ -17,17 +17,19 @@ MOST_TEXT = 1 << 22
 the result."""
 
 
-def applicable(source: str, target: TargetBrief) -> Iterator[tuple[Step, str]]:
+def applicable(source: str, target: TargetBrief, workload: Workload) -> Iterator[tuple[Step, str]]:
     """Each step that applies, with a description. Raises `InputError`."""
-    kernel, lanes = read_kernel(source, target), lanes_of(target)
+    kernel, lanes = read_kernel(source, target, workload), lanes_of(target)
     for technique in TECHNIQUES:
         for step, _ in steps_of(kernel, technique, lanes, threads_of(target)):
             yield step, step.sentence(kernel)
 
 
-def carried_out(source: str, target: TargetBrief, steps: str) -> tuple[str, list[str]]:
+def carried_out(
+    source: str, target: TargetBrief, workload: Workload, steps: str
+) -> tuple[str, list[str]]:
     """The source after steps separated by `;`, with a description of each. Raises `InputError`."""
-    kernel = read_kernel(source, target)
+    kernel = read_kernel(source, target, workload)
     done = []
     for text in filter(None, (part.strip() for part in steps.split(";"))):
         try:
