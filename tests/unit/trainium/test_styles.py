@@ -293,6 +293,16 @@ def nested():
         import torch
     return found
 
+def fast():
+    import torch
+    return 9.0
+
+def in_function():
+    try:
+        return fast()
+    except ImportError:
+        return 3.0
+
 def root():
     try:
         import math
@@ -309,7 +319,7 @@ def kernel(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     assert not HAS_XLA and "torch_xla" in text and div_ceil(3, 2) == 2
     nl.store(out, nl.multiply(nl.load(x), factor() * root() + len(seen)))
-    assert nested() == 3.0
+    assert nested() == 3.0 and in_function() == 3.0
     return out
 """
 

@@ -123,6 +123,8 @@ class Execution:
         self._started_s = time.thread_time()
         self.depth = 0
         """Number of nested calls of the kernel's own functions."""
+        self.tries = 0
+        """Number of `try` statements with handlers that are being executed."""
         self.closing = 0
         """Number of generators that are being ended."""
         self.scope = Scope(None, None, 0, 0)

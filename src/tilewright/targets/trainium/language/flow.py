@@ -184,13 +184,13 @@ def _try(node: ast.Try) -> Statement:
     def carry_on(frame: Frame) -> int:
         place, handler = Position(frame.run), None
         try:
-            frame.tries += catches
+            frame.run.tries += catches
             try:
                 signal = body(frame)
             except Raised as error:
                 handler = handler_of(frame, error)
             finally:
-                frame.tries -= catches
+                frame.run.tries -= catches
             if handler is not None:
                 place.restore()
                 signal = handler(frame)

@@ -23,15 +23,13 @@ def too_deep() -> KernelError:
 class Frame:
     """The names of one call of a function, or of the module."""
 
-    __slots__ = ("names", "outer", "result", "run", "tries")
+    __slots__ = ("names", "outer", "result", "run")
 
     def __init__(self, run: Execution, outer: Frame | None) -> None:
         self.run = run
         self.outer = outer
         self.names: dict[str, Any] = {}
         self.result: Any = None
-        self.tries = 0
-        """Number of `try` statements with handlers that are being executed."""
 
     def holder(self, name: str) -> Frame | None:
         """The frame in which a name has its value: this one, or the nearest enclosing one."""

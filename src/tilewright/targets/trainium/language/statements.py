@@ -81,7 +81,7 @@ def _import(node: ast.Import | ast.ImportFrom) -> Statement:
         """A module that kernels cannot use raises its exception only where that may be caught."""
         names = found(frame.run.language)
         lacking = [v.error for v in names.values() if isinstance(v, Missing)]
-        if lacking and frame.tries:
+        if lacking and frame.run.tries:
             error = lacking[0]
             raise raised("ModuleNotFoundError", error.code, error.message, error.line)
         frame.names.update(names)
