@@ -18,9 +18,11 @@ from tilewright.cli.options import (
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.wrapping import say_sentence
 from tilewright.core.config import Settings
-from tilewright.core.text import counted
+from tilewright.core.text import counted, listed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.core.records import Workload
 
 EPILOG = """
@@ -70,6 +72,8 @@ def check(
         many = counted(len(template.points()), "valid combination")
         values = ", ".join(f"{name} = {value}" for name, value in template.first.items())
         say_sentence(f"ok  template  {many} of values; the kernel has the first one: {values}")
+        if template.unused:
+            say_sentence(unused_warning(template.unused))
     measured = None
     try:
         measured = check_kernel(opened, settings)
@@ -95,8 +99,19 @@ def check(
             "latency": measured.latency if measured else None,
             "unit": measured.unit if measured else None,
             "values": template.first if template else {},
+            "unused_parameters": list(template.unused) if template else [],
             "quantity": measured.quantity if measured else None,
         },
+    )
+
+
+def unused_warning(names: Sequence[str]) -> str:
+    """A sentence on the parameters of a template that the kernel declares and never uses."""
+    several = len(names) > 1
+    return (
+        f"warning: the kernel declares the parameter{'s' * several} {listed(names)}, but does not "
+        f"use {'them' if several else 'it'}, so all {'their' if several else 'its'} values give "
+        "the same kernel."
     )
 
 

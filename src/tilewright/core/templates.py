@@ -39,6 +39,9 @@ _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*")
 PLANNED = "tune."
 """The prefix of parameter values in the fields of a plan, as in `tune.TM`."""
 
+_C_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)")
+"""A comment of C; one without an end extends to the end of the text."""
+_HASH_COMMENT = re.compile(r"#[^\n]*+")
 _PRAGMA = re.compile(r"\s*#\s*pragma\b")
 
 Point = tuple[int, ...]
@@ -168,6 +171,16 @@ class KernelTemplate:
 
     def counts(self) -> None:
         """Always None, because the text of a template gives no counts."""
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The parameters whose names are in no line of the kernel outside comments and
+        declarations. All of their values give the same kernel.
+        """
+        lines = (line for line in self.text.split("\n") if _line(line, self.notation) is None)
+        comment = _HASH_COMMENT if self.notation.assigns else _C_COMMENT
+        words = set(re.findall(r"\w+", comment.sub(" ", "\n".join(lines))))
+        return tuple(p.name for p in self.parameters if p.name not in words)
 
     @property
     def first(self) -> dict[str, int]:

@@ -43,6 +43,7 @@ def test_a_template_is_checked_with_its_first_values_and_searched_until_all_are_
     checked = cli("check", "mine", "--json", "check.json").out
     assert "ok  template  2 valid combinations of values; the kernel has the first one: " in checked
     assert "TN = 512" in checked
+    assert "warning" not in checked
     assert json.loads(Path("check.json").read_text())["values"] == {"TN": 512}
     searched = cli("optimize", "mine", "--without", "structure", "--budget", "9 evaluations").out
     assert "1 candidate computed correct results but was no faster" in searched
@@ -52,6 +53,21 @@ def test_a_template_is_checked_with_its_first_values_and_searched_until_all_are_
     kernel.write_text(kernel.read_text().replace("(512, 256)", "(512)"))
     searched = cli("optimize", "mine", "--without", "structure", "--budget", "9 evaluations").out
     assert "The template has only one valid combination of values." in searched
+
+
+def test_a_parameter_that_the_kernel_never_uses_is_named_in_one_sentence(cli: Cli) -> None:
+    cli("init", "mine", "--target", "trainium")
+    kernel = Path("mine/kernel.py")
+    text = kernel.read_text()
+    kernel.write_text(text.replace("@nki.jit", "SPARE = tune(2, 3)\n\n\n@nki.jit", 1))
+    checked = cli("check", "mine", "--json", "check.json")
+    assert checked.code == 0
+    (said,) = (line for line in checked.out.splitlines() if line.startswith("warning"))
+    assert said == (
+        "warning: the kernel declares the parameter SPARE, but does not use it, so all its values "
+        "give the same kernel."
+    )
+    assert json.loads(Path("check.json").read_text())["unused_parameters"] == ["SPARE"]
 
 
 def test_printed_commands_begin_as_the_one_that_printed_them(

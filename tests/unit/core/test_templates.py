@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tilewright.core.errors import InputError
-from tilewright.core.templates import CALLS, MACROS, KernelTemplate, parse_template
+from tilewright.core.templates import (
+    CALLS,
+    MACROS,
+    KernelTemplate,
+    TemplateNotation,
+    parse_template,
+)
 
 C_TEXT = """\
 // Two parameters.
@@ -66,6 +72,24 @@ def test_python_assigns_what_a_call_would_give() -> None:
     assert text.split("\n")[0] == "TM = 32"
     assert text.split("\n")[2] == "    SWITCH = 0"
     compile(text + "    return a\n", "kernel.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("text", "notation", "unused"),
+    [
+        ("TUNE(A, 1, 2)\nTUNE(B, 1)\nint x = A;", MACROS, ("B",)),
+        ("TUNE(A, 1)\nTUNE_REQUIRE(A > 0)\nint AA = 1;  // A\n/* A\n A */", MACROS, ("A",)),
+        ("TUNE(A, 1)\nTUNE(B, 1)\n#if A\n#pragma GCC unroll B\n#endif", MACROS, ()),
+        ("TUNE(A, 1)\n" + "/* " * 200_000 + "A", MACROS, ("A",)),
+        ("A = tune(1, 2)\nB = tune(3)\nx = A  # B\n", CALLS, ("B",)),
+    ],
+)
+def test_parameters_that_the_kernel_does_not_use_are_known(
+    text: str, notation: TemplateNotation, unused: tuple[str, ...]
+) -> None:
+    found = parse_template(text, notation)
+    assert found is not None
+    assert found.unused == unused
 
 
 def test_a_kernel_without_parameters_is_no_template() -> None:
