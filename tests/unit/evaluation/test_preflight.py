@@ -380,7 +380,8 @@ def test_wrong_kernels_that_are_not_compared_are_no_refusal() -> None:
 
 
 class FirstComparison(ScriptedEvaluator):
-    """Its first comparison rejects every kernel but "correct at first"; it records all others."""
+    """Its first comparison rejects every kernel but "correct at first" and "slow at first", for
+    which the time is not enough; it records all others."""
 
     def __init__(self) -> None:
         self.compared_further: list[bytes] = []
@@ -388,6 +389,8 @@ class FirstComparison(ScriptedEvaluator):
     def check_first(self, artifact: Artifact) -> Verdict | Failed:
         if artifact.binary == b"correct at first":
             return Verdict((Check(1, "uniform"),))
+        if artifact.binary == b"slow at first":
+            return Failed("check", "timeout", "took too long")
         return Failed("check", "wrong_result", "differs")
 
     def check(self, artifact: Artifact, passed: Verdict = NOTHING_CHECKED) -> Verdict | Failed:
@@ -396,10 +399,14 @@ class FirstComparison(ScriptedEvaluator):
 
 
 class Compared(World):
-    """One with a wrong kernel that the first comparison rejects, and one that it accepts."""
+    """One with a wrong kernel that the first comparison rejects, and two that it does not."""
 
     def hostile_kernels(self) -> Mapping[str, str]:
-        return {"writes zeros": "wrong", "is wrong later": "correct at first"}
+        return {
+            "writes zeros": "wrong",
+            "is wrong later": "correct at first",
+            "is slow": "slow at first",
+        }
 
 
 def test_wrong_kernels_that_one_comparison_rejects_are_not_compared_further() -> None:
@@ -408,7 +415,8 @@ def test_wrong_kernels_that_one_comparison_rejects_are_not_compared_further() ->
     found = {result.name: (result.verdict, result.log) for result in examine(world)}
     assert found["kernel: writes zeros"] == ("rejected", "wrong result: differs")
     assert found["kernel: is wrong later"] == ("rejected", "wrong result: differs later")
-    assert evaluator.compared_further == [b"correct at first"]
+    assert found["kernel: is slow"] == ("rejected", "wrong result: differs later")
+    assert evaluator.compared_further == [b"correct at first", b"slow at first"]
 
 
 class EndedWorker:

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from tilewright.core.errors import InternalError, WorkloadError
-from tilewright.core.records import AttackResult, Candidate, EvaluationRequest, Failed, Workload
+from tilewright.core.records import (
+    AttackResult,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Outcome,
+    Workload,
+)
 from tilewright.core.roles import Attackable, PublishedRules, SkipsDistributions, Task
 from tilewright.core.text import plain_text
 from tilewright.evaluation.pipeline import Kinds, evaluate, soon_rejected
@@ -183,12 +190,12 @@ def _try_shortcut(
 def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> AttackResult:
     """Build, run and compare a wrong kernel like a candidate.
 
-    One comparison rejects almost every wrong kernel. Only those that it accepts are evaluated.
+    One comparison rejects almost every wrong kernel. Those that it does not reject are evaluated.
     """
     candidate = Candidate(source, proposer="preflight")
-    outcome = soon_rejected(task.evaluator, candidate, kinds) or evaluate(
-        task.evaluator, EvaluationRequest(candidate), kinds=kinds
-    )
+    outcome: Outcome | None = soon_rejected(task.evaluator, candidate, kinds)
+    if outcome is None or outcome.kind in SHOWS_NOTHING:
+        outcome = evaluate(task.evaluator, EvaluationRequest(candidate), kinds=kinds)
     text = f"is a kernel that {name}"
     if isinstance(outcome, Failed) and outcome.stage == "build":
         _require_start_that_builds(task)
