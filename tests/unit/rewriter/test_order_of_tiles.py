@@ -56,6 +56,34 @@ def test_a_row_that_moves_with_both_loops_keeps_its_order(floats: Machine) -> No
     assert_refused(floats_kernel(shared, floats), floats, "reorder p", "ACC|z")
 
 
+USE_Y = """
+    mvin2(&y[i][0], SPAD(60), 4, 4);
+    preload(SPAD(60), ACC(i + p), 4, 4, 4, 4);
+    compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);
+    mvout(&z[i + p][0], ACC(i + p), 4, 4);"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("if (i == 0) { config_ld(16 + p / 12 * 16, 1.0f, 4, 1); }", ""),
+        ("", "config_ld(32, 1.0f, 4, 1);"),
+    ],
+)
+def test_settings_of_other_iterations_keep_the_order_of_loops(
+    floats: Machine, before: str, after: str
+) -> None:
+    loops = "for (int p = 0; p < 36; p += 12) for (int i = 0; i < 12; i += 4)"
+    kernel = floats_kernel(f"{loops} {{ {before} {USE_Y} {after} }}", floats)
+    assert_refused(kernel, floats, "reorder p", "differs between the paths")
+
+
+def test_settings_of_the_same_iteration_allow_another_order_of_loops(floats: Machine) -> None:
+    loops = "for (int p = 0; p < 36; p += 12) for (int i = 0; i < 12; i += 4)"
+    setting = "config_ld(16 + p / 12 * 16, 1.0f, 4, 1);"
+    assert_keeps(floats_kernel(f"{loops} {{ {setting} {USE_Y} }}", floats), floats, "reorder p")
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_tiles_are_completed_and_stored_in_turn(floats: Machine, count: int) -> None:
     kernel = floats_kernel(sums(), floats)
@@ -97,6 +125,22 @@ def test_a_block_that_stays_in_the_array_keeps_the_order_of_tiles(floats: Machin
     first = "preload(SPAD(4), ACC(40), 4, 4, 4, 4); compute_preloaded(SPAD(0), NONE, 4, 4, 4, 4);"
     body = body.replace("for (int p", first + "for (int p", 1)
     assert_refused(floats_kernel(body, floats), floats, "finish-tiles p 1", "earlier ones latched")
+
+
+def test_the_stores_of_the_same_product_follow_its_tiles(floats: Machine) -> None:
+    """Another product before it has tiles and stores with the same bounds. Its own stores use
+    another variable."""
+    other = sums(row="20 + i", stored="20 + i", flag="0").replace(
+        "for (int p = 0; p < 36; p += 12) ", "const int p = 0; "
+    )
+    own = sums().replace(LOAD, "").replace(STORE.format(row="i"), STORE.format(row="w"))
+    own = own.replace("for (int i = 0; i < 12; i += 4) mv", "for (int w = 0; w < 12; w += 4) mv")
+    kernel = floats_kernel(other + own.replace("z[i]", "z[w + 12]"), floats)
+    assert_keeps(kernel, floats, "finish-tiles p 1")
+    text = emit(Step.parse("finish-tiles p 1").apply(kernel, floats))
+    assert text.index("z[i][0]") < text.index("z[i + 12][0]")
+    assert text.count("for (int i = 0;") == 4
+    assert "for (int w" not in text
 
 
 def test_a_number_of_iterations_that_varies_is_not_divided(floats: Machine) -> None:
@@ -178,6 +222,13 @@ def test_a_load_stays_before_the_products(
 ) -> None:
     kernel = floats_kernel(MIDWAY.format(row=row, most=most, used=used), floats)
     assert_refused(kernel, floats, "load-midway v", reason)
+
+
+def test_code_of_the_core_in_the_loop_keeps_a_load_in_its_place(floats: Machine) -> None:
+    """The core changes the elements after they are loaded."""
+    core = "fence(); for (int e = 0; e < 40; e++) y[e][1] = y[e][1] + 1.0f; for (int i"
+    body = MIDWAY.format(row="8 + v", most=12, used="0").replace("for (int i", core)
+    assert_refused(floats_kernel(body, floats), floats, "load-midway v", "unrecognised code")
 
 
 def test_blocks_with_rows_of_their_own_lie_next_to_each_other(floats: Machine) -> None:

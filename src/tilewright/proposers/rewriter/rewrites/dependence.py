@@ -13,7 +13,7 @@ from tilewright.proposers.rewriter.analysis.buffers import (
     find_buffers,
 )
 from tilewright.proposers.rewriter.analysis.intervals import covered
-from tilewright.proposers.rewriter.analysis.move_settings import settings_for
+from tilewright.proposers.rewriter.analysis.move_settings import settings_for, settings_reaching
 from tilewright.proposers.rewriter.analysis.polyhedra import meet, uncovered
 from tilewright.proposers.rewriter.analysis.region import Region
 from tilewright.proposers.rewriter.analysis.regions import array_regions, overwrites, reads, touches
@@ -21,10 +21,12 @@ from tilewright.proposers.rewriter.ir import (
     Array,
     Body,
     Command,
+    Guard,
     Kernel,
     Loop,
     commands,
     has_opaque,
+    walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
 
@@ -167,6 +169,22 @@ def check_settings(kernel: Kernel, machine: Machine, moved: Iterable[Command], l
             raise SettingsInside(
                 f"the settings for {command.name} are made inside loop {loop.var}: hoist them first"
             )
+
+
+def check_settings_stay(kernel: Kernel, machine: Machine, loop: Loop, iteration: Body) -> None:
+    """Raise `SettingsInside` if settings in a nest of loops depend on the order of iterations.
+
+    This is the case if a command uses a setting that an earlier iteration made, or if only some
+    iterations make a setting. `loop` is the outermost loop, and `iteration` its innermost body.
+    """
+    inside = set(commands(iteration))
+    sometimes = commands(tuple(s for s in walk(iteration) if isinstance(s, Guard)))
+    alone = kernel.with_body(iteration)
+    if any(machine.unit(c.name) == "config" for c in sometimes) or any(
+        inside & settings_reaching(kernel, machine, c) - settings_reaching(alone, machine, c)
+        for c in inside
+    ):
+        raise SettingsInside(f"the order of the iterations of loop {loop.var} decides settings")
 
 
 def check_constant(kernel: Kernel, machine: Machine, loads: Set[Command], loop: Loop) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffers
-from tilewright.proposers.rewriter.analysis.ranges import env_of, simplify, trips
+from tilewright.proposers.rewriter.analysis.ranges import env_of, trips
 from tilewright.proposers.rewriter.ir import Body, Kernel, Loop, commands, rebuilt, walk_paths
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import shares_rows
@@ -51,8 +51,7 @@ def finish_tiles(kernel: Kernel, machine: Machine, loop: Loop, count: int) -> Ke
     finish = replace(tile, body=(last,), notes=())
     main = (replace(loop, upper=first),) if count < most else ()
     split = rebuilt(kernel.body, lambda s: (*main, finish) if s is loop else None)
-    apart = simplify(kernel.with_body(split))
-    return fuse(apart, machine, _before_stores(apart, machine, stores))
+    return fuse(kernel.with_body(split), machine, finish)
 
 
 def stores_after(kernel: Kernel, machine: Machine, loop: Loop) -> Loop | None:
@@ -77,13 +76,3 @@ def _nest(loop: Loop) -> list[Loop]:
 
 def _bounds(loop: Loop) -> tuple[object, object, int]:
     return loop.lower, loop.upper, loop.step
-
-
-def _before_stores(kernel: Kernel, machine: Machine, stores: Loop) -> Loop:
-    """The loop directly before the loop of stores, which was rebuilt."""
-    for stmt, _ in walk_paths(kernel.body):
-        if isinstance(stmt, Loop) and stmt.var == stores.var:
-            following = stores_after(kernel, machine, stmt)
-            if following is not None and _bounds(following) == _bounds(stores):
-                return stmt
-    raise NotApplicable("the tiles and their stores are not next to each other")

@@ -71,6 +71,8 @@ def load_midway(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     The core issues commands before the products of the previous iteration have run. If the load
     comes later, these products no longer read the bank that it writes. Legal as for `interleave`.
     """
+    if has_opaque(loop.body):
+        raise NotApplicable(f"loop {loop.var} contains unrecognised code")
     above = next(a for s, a in walk_paths(kernel.body) if s is loop)
     for stmt in loop.body:
         inside = stmt.body if isinstance(stmt, Guard) and not stmt.orelse else (stmt,)

@@ -20,7 +20,11 @@ from tilewright.proposers.rewriter.ir import (
     walk_paths,
 )
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.rewrites.dependence import check_independent, check_swappable
+from tilewright.proposers.rewriter.rewrites.dependence import (
+    check_independent,
+    check_settings_stay,
+    check_swappable,
+)
 from tilewright.proposers.rewriter.rewrites.kept_operands import check_nothing_kept
 from tilewright.proposers.rewriter.rewrites.ordering import check_fences
 
@@ -37,8 +41,9 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
 
     Loads between the two loops are moved into the inner body and repeated in each of its
     iterations. Legal if iterations of both loops are independent, neither bound uses the other
-    variable, and no product keeps an operand that another iteration latched. Without such loads,
-    sums over the outer loop are also allowed, because the order of their terms stays the same.
+    variable, no product keeps an operand that another iteration latched, and no setting applies to
+    another iteration. Without such loads, sums over the outer loop are also allowed, because the
+    order of their terms stays the same.
     """
     only_loads = _loads_only(loop.body, machine)
     inner = [
@@ -62,6 +67,7 @@ def interchange(kernel: Kernel, machine: Machine, loop: Loop) -> Kernel:
     check_nothing_kept(loop, machine)
     check_nothing_kept(inner[0], machine)
     check_fences(kernel, machine, set(commands(loop.body)), loop)
+    check_settings_stay(kernel, machine, loop, (*before, *inner[0].body))
     swapped = replace(
         inner[0],
         notes=loop.notes,
