@@ -115,7 +115,7 @@ def finish(summary: Summary, project: Path, outputs: Outputs, full: bool = False
     for line in (
         *summary_lines(summary, history, full),
         *failed_step_lines(failed),
-        *cost_lines(calls, summary.speedup),
+        *cost_lines(calls, summary.gain),
         *turn_lines(turns, agents, history, full),
     ):
         console.print(line)

@@ -49,7 +49,7 @@ def optimize_shapes(
     shape_set = read_shape_set(task, shapes, settings)
 
     def tell(summary: Summary) -> None:
-        speedup = f"{summary.speedup:.2f}x" if summary.speedup else "no faster kernel"
+        speedup = f"{summary.gain:.2f}x" if summary.gain else "no faster kernel"
         notes().print(f"{summary.workload}: {speedup}, run {summary.run_id}", markup=False)
 
     def listen() -> AbstractContextManager[OnEvent]:

@@ -299,6 +299,8 @@ def _about(shapes: ShapeSet, summaries: Mapping[str, Summary]) -> str:
     sizes = ", ".join(f"size_{name}" for name in shapes.names)
     lines = [f"// {shapes.pattern}, written by tilewright optimize --shapes; by {sizes}:"]
     for workload, summary in summaries.items():
-        speedup = f"{summary.speedup:.2f}x over its start" if summary.speedup else "its start"
-        lines.append(f"//   {workload}: {speedup} ({summary.quantity}), run {summary.run_id}")
+        gain = f"{summary.gain:.2f}x over" if summary.gain else "no faster than"
+        lines.append(
+            f"//   {workload}: {gain} its start ({summary.quantity}), run {summary.run_id}"
+        )
     return "\n".join(lines)

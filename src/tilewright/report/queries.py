@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tilewright.core.gains import is_gain
 from tilewright.core.records import (
     Baseline,
     CallRecord,
@@ -54,6 +55,9 @@ def report_view(
     by_index = {trial.index: trial for trial in trials}
     measured = best.outcome if best and isinstance(best.outcome, Measured) else None
     start = baseline.outcome if baseline and isinstance(baseline.outcome, Measured) else None
+    speedup = _ratio(baseline, best)
+    noise = start.noise + measured.noise if start and measured else 0.0
+    gain = speedup if is_gain(speedup, noise) else None
     return ReportView(
         task=run.task,
         target=run.target,
@@ -76,11 +80,11 @@ def report_view(
         unconfirmed=tuple(by_index[t.index] for t in unconfirmed(history)),
         unconfirmed_words=unconfirmed_words(unconfirmed(history)),
         costs=cost_rows(calls),
-        cost_words=cost_sentence(total(calls), _ratio(baseline, best)) if calls else "",
+        cost_words=cost_sentence(total(calls), gain) if calls else "",
         settings=run.settings,
         evaluations=sample.total if sample else len(trials),
         measured=sample.measured if sample else sum(t.latency is not None for t in trials),
-        noise=start.noise + measured.noise if start and measured else 0.0,
+        noise=noise,
         versions={**run.versions, **(measured.versions if measured else {})},
     )
 

@@ -79,6 +79,11 @@ class Summary:
         """Whether the best kernel is faster than the starting kernel by more than the noise."""
         return is_gain(self.speedup, self.noise)
 
+    @property
+    def gain(self) -> float | None:
+        """The speedup if the best kernel is faster by more than the noise, and None otherwise."""
+        return self.speedup if self.is_faster else None
+
 
 def summarize(
     run: RunRecord,

@@ -22,7 +22,7 @@ def test_the_time_of_the_first_shape_is_counted_from_the_start_of_the_command(
         began.append(options.get("began"))  # type: ignore[arg-type]
         status = ("finished", "interrupted")[len(began) - 1]
         return SimpleNamespace(
-            workload=workload, status=status, is_out_of_time=False, speedup=None, run_id="r"
+            workload=workload, status=status, is_out_of_time=False, gain=None, run_id="r"
         )
 
     best = SimpleNamespace(candidate=SimpleNamespace(source=""))

@@ -205,6 +205,7 @@ def test_an_improvement_within_the_noise_is_none() -> None:
     )
     told = shown(summarize(run_record(), history), history)
     assert "faster than the starting kernel (a difference of 1.03x is" in told
+    assert summarize(run_record(), history).gain is None
 
 
 def test_plans_are_shortened_unless_asked_for_in_full() -> None:

@@ -116,6 +116,10 @@ def test_a_report_tells_what_models_cost() -> None:
     assert "<img" not in html
     priced = render_report(run_record(), history(30), COMMAND, (), (), calls[:2])
     assert "USD per doubling of speed" in priced
+    trials = list(history(30))
+    trials[0] = replace(trials[0], outcome=replace(measured(trials[0].latency or 0.0), noise=9.0))
+    noisy = render_report(run_record(), History(trials), COMMAND, (), (), calls[:2])
+    assert "USD per doubling of speed" not in noisy
     assert "What models cost" not in render(history(30))
 
 
