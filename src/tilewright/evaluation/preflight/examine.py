@@ -193,9 +193,12 @@ def _try_kernel(task: Task, name: str, source: str, kinds: Kinds | None) -> Atta
     One comparison rejects almost every wrong kernel. Those that it does not reject are evaluated.
     """
     candidate = Candidate(source, proposer="preflight")
-    outcome: Outcome | None = soon_rejected(task.evaluator, candidate, kinds)
-    if outcome is None or outcome.kind in SHOWS_NOTHING:
+    first = soon_rejected(task.evaluator, candidate, kinds)
+    outcome: Outcome
+    if first is None or first.kind in SHOWS_NOTHING:
         outcome = evaluate(task.evaluator, EvaluationRequest(candidate), kinds=kinds)
+    else:
+        outcome = first
     text = f"is a kernel that {name}"
     if isinstance(outcome, Failed) and outcome.stage == "build":
         _require_start_that_builds(task)
