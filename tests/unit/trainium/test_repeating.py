@@ -117,6 +117,13 @@ COMPLETE = {
         for w in nl.affine_range(11):
             b[:, w : w + 1] = nl.copy(a[:, w : w + 1])
     """,
+    "sums over the iterations of an outer loop": """
+        import numpy as np
+        for n in nl.affine_range(2):
+            for w in nl.affine_range(40):
+                t = nl.exp(a[:, w : w + 1])
+                b[:, w : w + 1] = nl.loop_reduce(t, op=np.add, loop_indices=[n])
+    """,
     "growing regions": """
         for w in nl.affine_range(40):
             t = nl.exp(a[:, 0 : w + 1])
@@ -373,12 +380,58 @@ COMPLETE_NKI_2 = {
         for n in range(20):
             nisa.tensor_copy(b[:, 0:1], v[:, n - 10, 10 - n])
     """,
+    "two indices that pass 0 in a reshaped pattern": """
+        v = both[0].ap([[200, 8], [1, 11], [1, 11]])
+        for n in range(20):
+            nisa.tensor_copy(b[:, 0:1], v.reshape((8, 11, 11))[:, n - 10, 10 - n])
+    """,
+    "two indices that pass 0 in a pattern that a function reshapes": """
+        v = both[0].ap([[200, 8], [1, 11], [1, 11]])
+        for n in range(20):
+            nisa.tensor_copy(b[:, 0:1], nl.reshape(v, (8, 11, 11))[:, n - 10, 10 - n])
+    """,
+    "two indices that pass 0 in a grid of partitions": """
+        q = nl.ndarray((40, 200), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(q, value=1.0)
+        v = q[nl.arange(14)[:, None] + nl.arange(14)[None, :], 0]
+        for n in range(14):
+            nisa.dma_copy(x2[0, 0:1, 0:1], v[n - 7, 7 - n])
+    """,
+    "an end of a slice with a step": """
+        for n in range(14):
+            nisa.memset(b[:, 5 : 20 * n - 104 : 190], value=1.0)
+    """,
     "two indices that pass 0 in a list of patterns": """
         v = [both[0].ap([[200, 8], [1, 11], [1, 11]])]
         for n in range(20):
             nisa.tensor_copy(b[:, 0:1], v[0][:, n - 10, 10 - n])
     """,
 }
+
+REFUSED_NKI_2 = {
+    "part of a broadcast tile": """
+        v = a[:, 0:1].broadcast_to((8, 20))
+        for n in range(20):
+            nisa.tensor_copy(b[:, 0:2], v[:, n - 10 : n - 8])
+    """,
+    "part of a broadcast tile of the iteration": """
+        for n in range(20):
+            t = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.memset(t, value=1.0)
+            nisa.tensor_copy(b[:, 0:2], t.broadcast_to((8, 20))[:, n - 10 : n - 8])
+    """,
+    "part of a broadcast tensor": """
+        v = x[:, 0:1].broadcast_to((8, 20))
+        for n in range(20):
+            nisa.dma_copy(b[:, 0:2], v[:, n - 10 : n - 8])
+    """,
+    "a slice with a step": """
+        v = a[:, 0:60]
+        for n in range(20):
+            nisa.memset(v[:, 5 : n - 10 : 50], value=0.0)
+    """,
+}
+"""Kernels in which an iteration between the first ones and the last one breaks a rule."""
 
 
 def _access(a: Access) -> tuple[object, ...]:
@@ -564,6 +617,16 @@ def test_loops_of_all_forms_have_the_instructions_of_complete_ones(
         return
     monkeypatch.setattr("tilewright.targets.trainium.execution.FEWEST", 1 << 30)
     assert found() == some
+
+
+@pytest.mark.parametrize("name", REFUSED_NKI_2)
+def test_iterations_between_that_break_a_rule_are_refused(
+    name: str, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(KernelError) as caught:
+        both(REFUSED_NKI_2[name], 2, monkeypatch)
+    assert not completed
+    assert caught.value.code in ("tensor_access_out_of_bound", "shape_mismatch")
 
 
 @pytest.mark.parametrize("name", NKI_2)

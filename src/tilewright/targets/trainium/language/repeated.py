@@ -3,8 +3,10 @@
 Each expression of the body has a kind. Only integers are linear: sums of floats are rounded. The
 loop variable may select a region of a tile, but no element of a list, a tuple or a string, because
 these may be in any order. It may not index tiles whose axes overlap (`ap` makes them): if two
-indices change their signs, the second change may undo the jump of the first. It may not be an
-argument of an instruction: a flag `n - 5` is false in one iteration.
+indices change their signs, the second change may undo the jump of the first. It may not index tiles
+that are broadcast: along an axis with step 0, an index that changes its sign does not jump. For the
+same reason, the end of a slice with a step is the same in all iterations. The loop variable may not
+be an argument of an instruction: a flag `n - 5` is false in one iteration.
 
 The body may contain other loops, conditions and Python's functions of numbers, as long as they use
 only values that are the same in all iterations. It may collect tiles in lists that it creates.
@@ -27,6 +29,12 @@ _VALUES = frozenset({View, int, float, bool, str, DType, Operator, MemoryName, N
 _METHODS = frozenset({"reshape", "broadcast_to", "ap", "astype"})
 _CONSTANTS = frozenset({"program_id", "num_programs", "program_ndim", "get_nc_version"})
 """Functions of NKI that return numbers or tuples of numbers, the same in all iterations."""
+_OTHER_VIEWS = frozenset({"ap", "broadcast_to"})
+"""Methods and functions that make tiles whose axes may overlap or have step 0."""
+_SAME_VIEWS = frozenset({"reshape", "expand_dims"})
+"""Functions of NKI whose results have the axes of their arguments, which may overlap."""
+_REMEMBERING = frozenset({"loop_reduce"})
+"""Functions of NKI that read what earlier iterations of an outer loop have computed."""
 _MODULES = frozenset({"nl", "nisa", "nki", "neuronxcc"})
 _NUMERIC = frozenset({"max", "min", "abs", "len", "int", "float", "bool", "divmod", "round"})
 """Functions of Python whose results depend only on their arguments."""
@@ -47,7 +55,7 @@ class _Kind(Enum):
     TILE = auto()
     """A tile that the loop variable may index, or another result of a function of NKI."""
     PATTERN = auto()
-    """A tile made by `ap`, whose axes may overlap."""
+    """A tile whose axes may overlap or have step 0. The loop variable may not index it."""
     TILES = auto()
     """A list of tiles that the body creates."""
 
@@ -213,6 +221,8 @@ class _Body:
                 self._require_tile(value)
                 return _Kind.TILE
             case ast.Slice(lower, upper, step):
+                if step is not None:
+                    self._all_fixed(*(part for part in (upper, step) if part is not None))
                 return self._of_parts([part for part in (lower, upper, step) if part is not None])
             case ast.Tuple(parts) | ast.List(parts):
                 return self._of_parts(parts)
@@ -278,10 +288,14 @@ class _Body:
         return _Kind.FIXED if kinds <= {_Kind.FIXED} else _Kind.PLACE
 
     def _of_call(self, call: ast.Call, value: ast.expr, name: str) -> _Kind:
+        if name in _REMEMBERING:
+            raise _UnevenError
         root = value
         while isinstance(root, ast.Attribute):
             root = root.value
+        is_outside = False
         if isinstance(root, ast.Name) and root.id not in self._bound:
+            is_outside = True
             self._callers.add((root.id, value is root and name in _METHODS))
         elif name in _METHODS:
             self._require_tile(value)
@@ -298,7 +312,9 @@ class _Body:
             self._among(self._kind(argument), *_OPERANDS)
         if name in _CONSTANTS:
             return _Kind.FIXED
-        return _Kind.PATTERN if name == "ap" else _Kind.TILE
+        if name in _OTHER_VIEWS or (is_outside and name in _SAME_VIEWS):
+            return _Kind.PATTERN
+        return _Kind.TILE
 
     def _require_tile(self, node: ast.expr) -> None:
         kind = self._kind(node)
@@ -359,16 +375,16 @@ def _holds_tiles(value: object) -> bool:
 
 
 def _may_index(value: object) -> bool:
-    """Whether a value is a tile whose axes do not overlap."""
-    if type(value) is not View:
+    """Whether a value is a tile whose axes do not overlap and have no step 0."""
+    if type(value) is not View or value.gather is not None or sum(map(bool, value.psteps)) > 1:
         return False
+    axes = zip(value.fsteps, value.psteps, value.shape, strict=True)
     reached = 1
-    for step, size in sorted(zip(value.fsteps, value.shape, strict=True)):
-        if step and size > 1:
-            if step < reached:
-                return False
-            reached = step * size
-    return value.gather is None
+    for step, size in sorted((step, size) for step, rows, size in axes if size > 1 and not rows):
+        if step < reached:
+            return False
+        reached = step * size
+    return True
 
 
 def _is_numeric(value: object) -> bool:
