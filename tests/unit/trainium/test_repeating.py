@@ -420,6 +420,11 @@ REFUSED_NKI_2 = {
             nisa.memset(t, value=1.0)
             nisa.tensor_copy(b[:, 0:2], t.broadcast_to((8, 20))[:, n - 10 : n - 8])
     """,
+    "a region that no instruction uses": """
+        for n in range(20):
+            u = a[:, n - 10 : n - 8].reshape((8, 2))
+            nisa.memset(b[:, 0:1], value=0.0)
+    """,
     "part of a broadcast tensor": """
         v = x[:, 0:1].broadcast_to((8, 20))
         for n in range(20):

@@ -33,6 +33,8 @@ _OTHER_VIEWS = frozenset({"ap", "broadcast_to"})
 """Methods and functions that make tiles whose axes may overlap or have step 0."""
 _SAME_VIEWS = frozenset({"reshape", "expand_dims"})
 """Functions of NKI whose results have the axes of their arguments, which may overlap."""
+_VIEWS = _OTHER_VIEWS | _SAME_VIEWS | {"astype"}
+"""Methods and functions whose results are views, for which there is no instruction."""
 _REMEMBERING = frozenset({"loop_reduce"})
 """Functions of NKI that read what earlier iterations of an outer loop have computed."""
 _MODULES = frozenset({"nl", "nisa", "nki", "neuronxcc"})
@@ -120,8 +122,10 @@ class _Body:
                 self._kinds.get(name) is _Kind.TILES
             ):
                 self._among(self._kind(item), _Kind.TILE)
+                self._require_operand(item)
             case ast.Expr(value):
                 self._kind(value)
+                self._require_operand(value)
             case ast.Assign(targets, value):
                 for target in targets:
                     self._assign(target, value)
@@ -149,6 +153,7 @@ class _Body:
             if target.id in self._assigned_once:
                 self._values[target.id] = value
             self._name(target, _Kind.TILES if is_empty else self._kind(value))
+            self._require_operand(value)
         elif isinstance(target, ast.Tuple):
             kinds = [self._kind(value)] * len(target.elts)
             if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
@@ -315,6 +320,18 @@ class _Body:
         if name in _OTHER_VIEWS or (is_outside and name in _SAME_VIEWS):
             return _Kind.PATTERN
         return _Kind.TILE
+
+    def _require_operand(self, node: ast.expr) -> None:
+        """The loop variable may not select a region here, because no instruction need use it. The
+        last iteration then does not show whether those before it are valid."""
+        match node:
+            case ast.Subscript(value, index) if self._kind(index) is _Kind.FIXED:
+                self._require_operand(value)
+            case ast.Subscript():
+                raise _UnevenError
+            case ast.Call(ast.Attribute(value, name), parts) if name in _VIEWS:
+                for part in (value, *parts, *[keyword.value for keyword in node.keywords]):
+                    self._require_operand(part)
 
     def _require_tile(self, node: ast.expr) -> None:
         kind = self._kind(node)
