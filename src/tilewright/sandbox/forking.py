@@ -30,6 +30,8 @@ any more.
 _END_S = 5.0
 """Maximum time in seconds for a server to end."""
 _MESSAGE_BYTES = 100
+_ENDED = (BrokenPipeError, ConnectionResetError)
+"""What is raised if a message is sent to a server that has ended."""
 _STATUS = Path("/proc/self/status")
 
 
@@ -65,7 +67,7 @@ def fork(preparation: Prepared, channel: int, output: int, errors: int) -> Forke
     with _choosing:
         _release_ended()
         for server in _servers.get(key, ())[-1:]:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it is about to end
+            with contextlib.suppress(*_ENDED):  # it is about to end
                 return server.fork(channel, output, errors)
         server = ForkServer(preparation, output, errors)
         _servers.setdefault(key, []).append(server)
@@ -107,13 +109,17 @@ class ForkServer:
         return self._control.fileno() < 0 or self._process.poll() is not None
 
     def fork(self, channel: int, output: int, errors: int) -> Forked:
-        """Fork a process; `BrokenPipeError` or `ConnectionResetError` if the server has ended."""
+        """Fork a process; `BrokenPipeError` or `ConnectionResetError` if the server has ended.
+
+        If the server ended at its start, the process ends with the server's exit status instead.
+        """
         state, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         try:
             with other:
                 given = [other.fileno(), channel, output, errors, folder]
-                socket.send_fds(self._control, [b"f"], given)
+                with contextlib.suppress(*(() if self.has_forked else _ENDED)):
+                    socket.send_fds(self._control, [b"f"], given)
         except BaseException:
             state.close()
             raise

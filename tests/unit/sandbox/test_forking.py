@@ -275,6 +275,18 @@ def test_a_server_that_does_not_begin_says_why(folder: Path, tmp_path: Path) -> 
         assert "no start" in (tmp_path / "log").read_text()
 
 
+def test_a_server_that_ended_before_it_received_a_request_says_why(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(forking.ForkServer):
+        def fork(self, channel: int, output: int, errors: int) -> forking.Forked:
+            self._process.wait(60.0)
+            return super().fork(channel, output, errors)
+
+    monkeypatch.setattr(forking, "ForkServer", Late)
+    test_a_server_that_does_not_begin_says_why(folder, tmp_path)
+
+
 def test_a_server_that_cannot_fork_says_why(folder: Path, tmp_path: Path) -> None:
     with (tmp_path / "log").open("w+b") as log:
         child = begun(folder, "no_forks", output=log)
