@@ -38,10 +38,10 @@ _OVERLAPPING: Mapping[str, str] = {
     "accumulator_port": "a row waits to be stored, because the array or a load uses the "
     "accumulator bank of this row",
     "command_wait": "the core waits because the command queue is full",
-    "fence_wait": "the core waits at a fence; the array may be working",
-    "fetch_wait": "the core waits for instructions; the array may be working",
-    "data_wait": "the core waits for data; the array may be working",
-    "literal_wait": "the core waits for constants in memory; the array may be working",
+    "fence_wait": "the core waits at a fence, whether or not the array works",
+    "fetch_wait": "the core waits for instructions, whether or not the array works",
+    "data_wait": "the core waits for data, whether or not the array works",
+    "literal_wait": "the core waits for constants in memory, whether or not the array works",
     "l2_hit": "DMA requests that the L2 cache serves (number of requests, not of cycles)",
     "l2_miss": "DMA requests that go to DRAM (number of requests, not of cycles)",
     "mispredictions": "branches and jumps that the core mispredicts (number of branches and jumps, "
