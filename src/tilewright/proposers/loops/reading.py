@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
 
 from tilewright.core.records import CommandEffect, TargetBrief, Workload
-from tilewright.parts.element_types import c_type
-from tilewright.proposers.loops.c_types import BYTES, NAMES
+from tilewright.parts.inputs import bytes_of
 from tilewright.proposers.loops.ir import Kernel
 from tilewright.proposers.loops.parsing.kernel import parse
 
@@ -20,8 +18,7 @@ def read_kernel(source: str, target: TargetBrief, workload: Workload) -> Kernel:
     """
     limits = target.limits
     block = (limits.get("register_rows", 1), limits.get("register_row_bytes", 4))
-    given = tuple((NAMES[c_type(a.dtype)], prod(a.shape)) for a in workload.arguments)
-    given_bytes = tuple(count * BYTES.get(kind, 4) for kind, count in given)
+    given_bytes = tuple(bytes_of([argument]) for argument in workload.arguments)
     return _parsed(source, target.name, _Commands(target.commands), block, given_bytes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from itertools import islice
 
 from tilewright.proposers.rewriter.analysis.buffers import find_buffers
 from tilewright.proposers.rewriter.analysis.move_settings import block_stride
@@ -35,7 +36,8 @@ TECHNIQUES = frozenset(
         *("interleave", "peel", "stagger", "pack"),
     )
 )
-"""The techniques in these sequences."""
+"""The techniques that must be offered for these sequences. They also contain `alternate-banks`,
+`load-midway` and `finish-tiles` where these apply."""
 FACTORS = 2
 """Numbers of tiles with which a sequence is tried, the largest ones that fit."""
 
@@ -50,13 +52,12 @@ def chained_sequences(kernel: Kernel, machine: Machine, offered: Set[str]) -> It
     if strips is None or not offered >= TECHNIQUES:
         return
     begun = all_places(((), kernel), machine, "overwrite")
-    enlarged = [
-        made
+    tiled = (
+        with_steps((Step("retile", (strips, str(factor))),), begun, machine)
         for factor in _factors(begun[1], strips)
-        if (made := with_steps((Step("retile", (strips, str(factor))),), begun, machine))
-        is not begun
-    ]
-    found = [_scheduled(made, machine) for made in enlarged[:FACTORS] or [begun]]
+    )
+    enlarged = list(islice((made for made in tiled if made is not begun), FACTORS))
+    found = [_scheduled(made, machine) for made in enlarged or [begun]]
     yield from sorted(found, key=lambda made: estimate(made[1], machine).total)
 
 
