@@ -7,7 +7,10 @@ searched once per seed, without a language model. Cycles are simulated. `limit` 
 which every element of the array would do a useful multiply-accumulate in every cycle. `first` is
 the time until a kernel was 1 % faster than the start.
 
-    python benchmarks/foreign_folders.py [--runs 1] [--seconds 90] [--evaluations 30]
+With `--first`, each search ends as soon as a kernel is 1 % faster than the start, and the kernels
+of foreign.py are searched as well. The table then only has the times of these improvements.
+
+    python benchmarks/foreign_folders.py [--first] [--runs 1] [--seconds 90] [--evaluations 30]
         [--results FILE] [KERNEL ...]
 """
 
@@ -22,7 +25,7 @@ import tomllib
 from functools import partial
 from pathlib import Path
 
-from foreign import found_by
+from foreign import FASTER, KERNELS, SOURCES, found_by, written
 from native_runs import Kept, Record, check_effort, exit_code, parser_of
 
 from tilewright.core.config import Settings
@@ -42,41 +45,91 @@ ARRAY = {"gemmini": 256, "gemmini-fp32-4x4": 16}
 """Multiply-accumulates of a target's array in a cycle."""
 
 
-def searched(folder: Path, settings: Settings) -> Record:
+SOON_S = 10.0
+"""Wanted maximum of the seconds until the first improvement."""
+
+
+def searched(name: str, settings: Settings, *, only_first: bool = False) -> Record:
     with tempfile.TemporaryDirectory(prefix="foreign-") as temporary:
-        return found_by(str(folder), settings, Path(temporary) / "project")
+        folder, project = FOLDERS / name, Path(temporary) / "project"
+        if name in KERNELS:
+            folder = written(name, (SOURCES / f"{name}.c").read_text(), Path(temporary))
+        return found_by(str(folder), settings, project, only_first=only_first)
+
+
+def seconds_to_first(run: Record) -> float:
+    """Seconds until a kernel was faster than the start; infinite if none was."""
+    return next((s for s, _, c in run["bests"] if c <= FASTER * run["start"]), float("inf"))
+
+
+def measure_first(options: argparse.Namespace) -> int:
+    """Seconds until the first improvement of each kernel. Raises `TilewrightError`."""
+    kept = Kept(options.results)
+    effort = f"{options.evaluations} evaluations or {options.seconds:g} s"
+    print(f"first improvement; at most {effort} each; load {os.getloadavg()[0]:.1f}")
+    print("| kernel | seconds | evaluations |")
+    print("|---|---|---|")
+    firsts: dict[str, float] = {}
+    for name in options.workloads:
+        runs = []
+        for settings in _settings_of_runs(options):
+            find = partial(searched, name, settings, only_first=True)
+            runs.append(kept.get(("first", name, settings.seed, effort), find))
+        firsts[name] = statistics.median(map(seconds_to_first, runs))
+        evaluations = statistics.median(run["evaluations"] for run in runs)
+        print(f"| {name} | {firsts[name]:.1f} | {evaluations:.0f} |", flush=True)
+    found = sorted(s for s in firsts.values() if s < float("inf"))
+    if found:
+        soon = sum(seconds <= SOON_S for seconds in found)
+        print(
+            f"{len(found)} of {len(firsts)} kernels improved, {soon} of them within {SOON_S:g} s; "
+            f"median {statistics.median(found):.1f} s, longest {found[-1]:.1f} s"
+        )
+    return 0
+
+
+def _settings_of_runs(options: argparse.Namespace) -> list[Settings]:
+    """The settings of the searches of one kernel, one seed each."""
+    return [
+        Settings(
+            seed=seed,
+            max_wall_s=options.seconds,
+            max_evaluations=options.evaluations,
+            patience=99,
+            iterations=99,
+        )
+        for seed in range(1, options.runs + 1)
+    ]
 
 
 def measure(options: argparse.Namespace) -> int:
     """The whole table. Raises `TilewrightError`."""
     check_effort(options)
     names = sorted(path.name for path in FOLDERS.iterdir())
+    if options.first:
+        names += KERNELS
+    for name in options.workloads or ():
+        if name not in names:
+            raise UnknownNameError("folder", name, names)
+    if not options.workloads:
+        options.workloads = names
+    if options.first:
+        return measure_first(options)
     kept = Kept(options.results)
     effort = f"{options.evaluations} evaluations or {options.seconds:g} s"
     print(f"simulated cycles; {effort} each; load {os.getloadavg()[0]:.1f}")
     print("| kernel | start | best | speedup | wanted | limit | first | evaluations |")
     print("|---|---|---|---|---|---|---|---|")
     for name in options.workloads:
-        if name not in names:
-            raise UnknownNameError("folder", name, names)
         runs = []
-        for seed in range(1, options.runs + 1):
-            settings = Settings(
-                seed=seed,
-                max_wall_s=options.seconds,
-                max_evaluations=options.evaluations,
-                patience=99,
-                iterations=99,
-            )
-            key = ("foreign folders", name, seed, effort)
-            runs.append(kept.get(key, partial(searched, FOLDERS / name, settings)))
+        for settings in _settings_of_runs(options):
+            key = ("foreign folders", name, settings.seed, effort)
+            runs.append(kept.get(key, partial(searched, name, settings)))
         start, best = (statistics.median(run[which] for run in runs) for which in ("start", "best"))
         described = tomllib.loads((FOLDERS / name / "workload.toml").read_text())
         limit = start * ARRAY[described["target"]] / described["operations"]
         wanted = WANTED.get(name.partition("_")[0])
-        first = statistics.median(
-            next((s for s, _, c in run["bests"] if c <= 0.99 * start), float("inf")) for run in runs
-        )
+        first = statistics.median(map(seconds_to_first, runs))
         print(
             f"| {name} | {start:,.0f} | {best:,.0f} | {start / best:.2f}x "
             f"| {f'{wanted:g}x' if wanted else ''} | {limit:.1f}x "
@@ -87,8 +140,8 @@ def measure(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    names = tuple(sorted(path.name for path in FOLDERS.iterdir()))
-    parser = parser_of(__doc__ or "", names, seconds=90.0)
+    parser = parser_of(__doc__ or "", (), seconds=90.0)
+    parser.add_argument("--first", action="store_true", help="measure only first improvements")
     parser.add_argument("--evaluations", type=int, default=30, help="of each search, at most")
     parser.set_defaults(runs=1)
     return exit_code(measure, parser.parse_args())
