@@ -203,6 +203,16 @@ def test_measured_cycles_of_unrecognised_code_count_for_plans_that_keep_it(
     assert plans[0].estimated["core"] > 150_000 > plans[1].estimated["core"]
 
 
+def test_a_long_nest_is_planned_for_unless_it_writes_out_a_recurrence(target: TargetBrief) -> None:
+    """The borders of an image have parts of their own, but no part loads what another one stores.
+    The copies of the core are the only ones that pass through memory, and the nest has none."""
+    padded = (FOLDERS / "im2col_padded" / "kernel.c").read_text().replace("SIDE 13", "SIDE 4")
+    assert [p.begins_anew for p in itertools.islice(first_plans(target, trial(padded)), 2)] == [
+        False,
+        True,
+    ]
+
+
 def test_a_slow_kernel_without_unrecognised_code_has_its_estimate(target: TargetBrief) -> None:
     slow, fast = (
         replace(trial(gemm(64, 64, 64)), outcome=Measured(n, "cycles", "simulated", 0.1, Verdict()))

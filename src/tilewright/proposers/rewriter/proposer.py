@@ -43,6 +43,7 @@ from tilewright.proposers.rewriter.planning.planner import (
     Draft,
     draw,
     extended,
+    loads_what_it_stores,
     passes_through_memory,
 )
 from tilewright.proposers.rewriter.planning.random_walk import is_stale, random_walk, tried_from
@@ -290,9 +291,17 @@ def _keeps_given_schedule(parent: Trial, history: History) -> bool:
 
 
 def _is_written_out(nest: Kernel, kernel: Kernel, machine: Machine) -> bool:
-    """Whether a loop of a kernel that loads what it stored is no loop in the nest."""
+    """Whether a loop of a kernel that loads what it stored is no loop in the nest.
+
+    A long nest that loads nothing that it stored has parts of several shapes, such as the borders
+    of an image.
+    """
     number, given = (len(list(commands(k.body))) for k in (nest, kernel))
-    return number > MOST_LONGER * given and passes_through_memory(kernel, machine)
+    return (
+        number > MOST_LONGER * given
+        and passes_through_memory(kernel, machine)
+        and loads_what_it_stores(nest, machine)
+    )
 
 
 def _ancestors(parent: Trial, history: History) -> list[Trial]:

@@ -199,6 +199,12 @@ def passes_through_memory(kernel: Kernel, machine: Machine) -> bool:
     )
 
 
+def loads_what_it_stores(kernel: Kernel, machine: Machine) -> bool:
+    """Whether a kernel loads an array that it also stores."""
+    stored, loaded = _moved(kernel.body, machine)
+    return bool(stored & loaded)
+
+
 def _moved(body: Body, machine: Machine) -> tuple[set[str], set[str]]:
     """The arrays that some code both stores and loads."""
     moved: dict[str, set[str]] = {"store": set(), "load": set()}
