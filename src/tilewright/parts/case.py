@@ -42,6 +42,7 @@ from tilewright.parts.problem import (
     Expected,
     FollowsElements,
     FormulaProblem,
+    GeneratesInputs,
     LeavesInputs,
     MeasuresErrors,
     Problem,
@@ -204,14 +205,21 @@ class Case:
         return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
 
     def changed(self, count: int) -> Case:
-        """The case with at most this many elements of every input drawn again."""
+        """The case with at most this many elements of every input drawn again.
+
+        Inputs whose elements may depend on one another (`GeneratesInputs`) are kept. If there are
+        no other inputs, the last of them is drawn again as a whole.
+        """
         rng = np.random.default_rng((self.seed, count))
+        generated = self.problem.generated if isinstance(self.problem, GeneratesInputs) else ()
+        drawn = self._redrawn_values(rng)
         changed = {}
-        for name, values in self._redrawn_values(rng).items():
-            places = rng.integers(values.size, size=count)
-            kept = self.initial[name].copy()
-            kept.reshape(-1)[places] = values.reshape(-1)[places]
-            changed[name] = kept
+        for name, values in drawn.items():
+            if name not in generated:
+                places = rng.integers(values.size, size=count)
+                changed[name] = self.initial[name].copy()
+                changed[name].reshape(-1)[places] = values.reshape(-1)[places]
+        changed = changed or dict(list(drawn.items())[-1:])
         return replace(self, initial={**self.initial, **changed}, alike=self.alike or self)
 
     def _redrawn_values(

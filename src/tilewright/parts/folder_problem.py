@@ -70,6 +70,11 @@ class FolderProblem:
         """
         return frozenset(a.name for a in self._inputs) - self._values.keys()
 
+    @property
+    def generated(self) -> frozenset[str]:
+        """The inputs that a function of the user returns as a whole."""
+        return frozenset(n for n, v in self._values.items() if v.generator is not None)
+
     def draw(self, argument: Argument, distribution: str, rng: np.random.Generator) -> Array:
         """Values of one input, as `workload.toml` describes them."""
         described = self._values.get(argument.name)

@@ -152,6 +152,16 @@ class NamesIndependentInputs(Protocol):
 
 
 @runtime_checkable
+class GeneratesInputs(Protocol):
+    """A problem with inputs whose elements may depend on one another, such as sorted offsets."""
+
+    @property
+    def generated(self) -> frozenset[str]:
+        """The names of these inputs, of which a part must never be replaced alone."""
+        ...
+
+
+@runtime_checkable
 class RepeatsReference(Protocol):
     """A problem whose reference was written by a user and may not be deterministic."""
 

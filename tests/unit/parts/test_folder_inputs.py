@@ -154,6 +154,38 @@ def test_inputs_are_what_the_folder_says(
     assert (other[0].initial["A"] != drawn[0].initial["A"]).any()
 
 
+SORTED = (
+    PRODUCT
+    + """\
+def rising(rng, shape):
+    return np.sort(rng.standard_normal(shape), axis=None).reshape(shape)
+"""
+)
+
+
+def test_inputs_of_a_generator_are_never_changed_in_part(tmp_path: Path) -> None:
+    """Their elements may depend on one another, as sorted offsets do."""
+    inputs = 'inputs = { generator = "rising" }'
+    cases = folder_cases(tmp_path, inputs=inputs, reference=SORTED)
+    for number in range(3):
+        case, changed = cases[number], cases.changed(number)
+        assert (case.initial["A"] == changed.initial["A"]).all()
+        assert 1 <= np.count_nonzero(case.initial["B"] != changed.initial["B"]) <= 8
+
+
+def test_of_several_generated_inputs_the_last_is_drawn_again(tmp_path: Path) -> None:
+    _ = folder_cases(tmp_path, inputs='inputs = { generator = "rising" }', reference=SORTED)
+    file = tmp_path / "workload.toml"
+    later = 'shape = [64, 8]\ndtype = "float32"\nrole = "input"\n'
+    file.write_text(file.read_text().replace(later, later + 'inputs = { generator = "rising" }\n'))
+    workload, _, problem = read_folder(tmp_path, "host-c", C, 1 << 30, "the machine")
+    cases = Cases(workload, problem, 5)
+    case, changed = cases[0], cases.changed(0)
+    assert (case.initial["A"] == changed.initial["A"]).all()
+    assert np.count_nonzero(case.initial["B"] != changed.initial["B"]) > 256
+    assert (np.diff(changed.initial["B"].ravel()) >= 0).all()
+
+
 def test_a_normal_distribution_and_whole_numbers(tmp_path: Path) -> None:
     values = folder_cases(tmp_path, inputs="inputs = { normal = [50, 2] }")[0].initial["A"]
     assert values.mean() == pytest.approx(50, abs=1)
