@@ -14,6 +14,7 @@ from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 PAIR = "typedef struct { float r, i; } pair;\n"
+GRID = "enum { WIDE = 4 };\nstruct grid { float a[WIDE], b[3][WIDE], c; float d[WIDE + 1]; };\n"
 PRODUCT = "#define MUL(m, a) do { (m).r = (a).r * (a).r; (m).i = (a).r * (a).i; } while (0)\n"
 SUMS = (
     "static int32_t *sums(const int8_t *first, const int8_t *last, int32_t *to) {\n"
@@ -76,6 +77,37 @@ def whole(body: str, functions: str = "") -> str:
             "for (j = 0; j < m; j++) H[left - j - 1] += left; left = left - m; }",
             "",
         ),
+        (
+            "for (i = 0; i < 9; i++) { memmove(Q + 1, Q, 15 * sizeof(float)); Q[0] = P[i]; "
+            "memmove(H, H + 3, 13 * sizeof *H); H[15] = A[i]; memcpy(Q + 20, Q, 40); }",
+            "#include <string.h>\n",
+        ),
+        (
+            "memmove(Y[2], Y[0], sizeof Y[0]); "
+            "memmove(&Y[7][2], Y[7], 12); memmove(Y[8], Y[8], sizeof Y[8]);",
+            "#include <string.h>\n",
+        ),
+        (
+            "const int n4 = n & ~3; for (i = 0; i < n4; i += 4) H[i] += ~i + ~A[i]; "
+            "for (; i < n; i++) H[i] -= ~7;",
+            "enum { n = 15 };\n",
+        ),
+        (
+            "Q[0] = P[0] * A1 + A2; Q[1] = A3 * P[1] - A4; Q[2] = (float)(A5 / P[2]) + A6;",
+            "static const float A1 = 1.41421356237309504880 * 1.12837916709551257390 * 0.5, A2 = 2,"
+            " A3 = -(1.0 / 3), A4 = 1e-3 - .5; static const double A5 = 3 - 0.7, A6 = -4;\n",
+        ),
+        (
+            "const struct grid *from = (const struct grid *)P; struct grid *to = (struct grid *)Q; "
+            "for (i = 0; i < 3; i++) for (j = 0; j < 4; j++) { to->b[i][j] += from->b[i][j] * "
+            "from[1].a[j]; *(to[1].a + i) -= from->c; to[2].d[j] = *from->d; }",
+            GRID,
+        ),
+        (
+            "float (*rows)[4] = ((struct grid *)Q)->b; const float *d = ((struct grid *)P)[1].d; "
+            "for (i = 0; i < 3; i++) rows[i][1] = d[i] + (d + 3)[-i]; H[0] = sizeof(struct grid);",
+            GRID,
+        ),
     ],
 )
 def test_each_form_keeps_its_results(body: str, functions: str, tmp_path: Path) -> None:
@@ -122,6 +154,9 @@ def test_rows_of_the_size_of_a_structure_are_read_as_structures(tmp_path: Path) 
         ("H[0] = L'a';", "a character"),
         ("H[0] = '\\q';", "a character"),
         ("H[0] = P < Q;", "different arrays"),
+        ("memmove(Q + H[0], Q, 16);", "not constant"),
+        ("for (i = 0; i < 3; i++) memmove(Q + i, Q, 16);", "not constant"),
+        ("memmove(Y[2], Y[1] + 1, 16);", "not constant"),
         (
             "int n = 1700; while (n > 0) { int m = n; if (m > 9) m = 9; n -= m; H[0] += m; }",
             "more than 16 iterations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import struct
@@ -46,6 +47,11 @@ _CONSTANT: Mapping[str, Callable[..., int]] = {
     "&": operator.and_, "|": operator.or_, "^": operator.xor, "<": operator.lt,
     "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
     "!=": operator.ne, "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b),
+}  # fmt: skip
+
+
+_OF_DOUBLES: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
 
 
@@ -137,6 +143,47 @@ def _number_of(expr: Expr) -> float | None:
         return float(struct.unpack("f", struct.pack("f", float(expr.text[:-1])))[0])
     except OverflowError:
         return None
+
+
+def literal_of(expr: Expr, kind: Type) -> Expr | None:
+    """The float or double to which C converts an expression of integer and double literals.
+
+    None if the expression contains anything else, or if its value is not finite or, as a float, too
+    small to be written exactly.
+    """
+    value = _double_of(expr)
+    if value is None:
+        return None
+    try:
+        rounded = struct.unpack("f", struct.pack("f", value))[0] if kind == "float" else value
+    except OverflowError:
+        return None
+    if not math.isfinite(rounded) or (rounded == 0) != (value == 0):
+        return None
+    literal = Number(repr(abs(rounded)) + ("f" if kind == "float" else ""))
+    return Negative(literal) if math.copysign(1, rounded) < 0 else literal
+
+
+def _double_of(expr: Expr) -> float | None:
+    """The value of an expression that C computes in double; None if it contains floats."""
+    if isinstance(expr, Number):
+        text = expr.text
+        return (
+            float(text)
+            if text.isdigit() or (_FLOAT.fullmatch(text) and text[-1] not in "fF")
+            else None
+        )
+    if isinstance(expr, Negative):
+        value = _double_of(expr.value)
+        return None if value is None else -value
+    if not isinstance(expr, Binary) or expr.operator not in _OF_DOUBLES:
+        return None
+    if all(isinstance(e, Number) and e.text.isdigit() for e in (expr.left, expr.right)):
+        return None
+    left, right = _double_of(expr.left), _double_of(expr.right)
+    if left is None or right is None or (expr.operator == "/" and right == 0):
+        return None
+    return _OF_DOUBLES[expr.operator](left, right)
 
 
 def computed(sign: str, left: Interval | None, right: Interval | None) -> Interval | None:

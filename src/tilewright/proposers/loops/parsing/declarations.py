@@ -52,6 +52,9 @@ _MOST_GIVEN = 64
 """Maximum number of values other than zero that a declaration of an array contains."""
 
 
+_ARRAYS_WITHIN = "a structure with arrays is supported only through a pointer"
+
+
 class Declarations(Tables):
     """Reads declarations.
 
@@ -163,7 +166,7 @@ class Declarations(Tables):
             raise UnsupportedError(node, f"the array {name} is declared under a condition")
         printed_name = self.printed_name(name)
         if record is not None:
-            sizes = (*sizes, len(record.fields))
+            sizes = (*sizes, record.size)
         self.scope.declare(name, Place(printed_name, kind, len(sizes), record=record))
         self._sizes[printed_name] = sizes
         self._done.append(Declare(kind, printed_name, sizes))
@@ -194,6 +197,8 @@ class Declarations(Tables):
 
     def _structure(self, node: Node, name: str, record: Record, value: Node | None) -> None:
         """A variable for each field of a structure variable."""
+        if record.shapes:
+            raise UnsupportedError(node, _ARRAYS_WITHIN)
         given: Sequence[Value | None] = [None] * len(record.fields)
         if value is not None:
             given = self.fields(value, record)
@@ -251,6 +256,8 @@ class Declarations(Tables):
 
     def fields(self, node: Node, record: Record) -> list[Value]:
         """The values of the fields of a structure. Raises `UnsupportedError`."""
+        if record.shapes:
+            raise UnsupportedError(node, _ARRAYS_WITHIN)
         if node.type == "parenthesized_expression":
             return self.fields(node.named_children[0], record)
         if node.type == "compound_literal_expression":

@@ -229,7 +229,10 @@ class Expressions:
         if not found.whole or found.record is None or name not in found.record.fields:
             raise UnsupportedError(node, f"{text_of(node)!r} is not a field of a structure")
         place = replace(found, record=None, whole=False)
-        return self._inside(node, place, number(found.record.fields.index(name)))
+        begin, shape = found.record.field(name)
+        if shape:
+            return replace(place, offset=plus(place.offset, number(begin)), rows=shape[1:])
+        return self._inside(node, place, number(begin))
 
     def bundle_at(self, node: Node, bundle: Bundle) -> str | None:
         """The name of the structure that an expression names or whose address it takes."""
@@ -306,8 +309,17 @@ class Expressions:
             found = self.scope.find(text_of(node))
             return found.depth > levels if isinstance(found, Place) else isinstance(found, Unknown)
         if node.type == "field_expression":
-            return isinstance(self.member(node), Place)
+            return isinstance(self.member(node), Place) or self._array_depth(node) > levels
         return node.type == "pointer_expression" and not levels  # &..., but not *&...
+
+    def _array_depth(self, node: Node) -> int:
+        """Subscripts of an element of a field that is an array; 0 if the field is a number."""
+        name = text_of(field_of(node, "field"))
+        if not any(
+            r.shapes and name in r.fields and r.field(name)[1] for r in self.records.values()
+        ):
+            return 0
+        return self.place(node).depth
 
     def _index(self, node: Node) -> Value:
         found = self.value(node)
@@ -378,6 +390,9 @@ class Expressions:
                 return number(int(inner.interval[0] == 0))
             return Value(Binary("==", printed(inner), zero), "int")
         if sign == "~" and is_whole(inner.type):
+            kind, known = promoted(inner.type), inner.interval
+            if known is not None and known[0] == known[1] and not kind.startswith("u"):
+                return replace(number(~known[0]), type=kind, retyped=inner.retyped)
             return Value(Binary("^", printed(inner), Negative(Number("1"))), promoted(inner.type))
         if sign != "-":
             raise UnsupportedError(node, f"the operator {sign} is not supported")

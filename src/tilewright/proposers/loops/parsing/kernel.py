@@ -49,7 +49,7 @@ from tilewright.proposers.loops.ir import (
     Statement,
     Type,
 )
-from tilewright.proposers.loops.parsing.arithmetic import converted
+from tilewright.proposers.loops.parsing.arithmetic import converted, literal_of
 from tilewright.proposers.loops.parsing.declarations import zero
 from tilewright.proposers.loops.parsing.memory import MEMORY, Memory
 from tilewright.proposers.loops.parsing.records import (
@@ -193,7 +193,7 @@ class _Reader(Memory):
         self._assigned_whole = types_assigned_whole(root)
         for node in root.named_children:
             if node.type in ("type_definition", "struct_specifier"):
-                self._define(node, records_used(node, root))
+                self._define(node, records_used(node, root, self.constant))
                 lanes = _lanes(node) or lanes
             elif node.type == "function_definition":
                 name = pointer_levels(field_of(node, "declarator"))[0] or _function_name(node)
@@ -242,7 +242,7 @@ class _Reader(Memory):
                 what = "a structure with pointers is supported only if nothing changes these"
                 raise UnsupportedError(node, what)
             changes = changing or name in self._assigned_whole
-            if not changes or bundle.record is None:
+            if not bundle.shapes and (not changes or bundle.record is None):
                 self.bundles[name] = replace(bundle, changing=changing)
             if bundle.record is not None:
                 self.records[name] = bundle.record
@@ -385,7 +385,7 @@ class _Reader(Memory):
             constant = is_constant(node)
             restricted = "restrict" in text_of(field_of(node, "declarator"))
             if record is not None and not pointer:
-                sizes = (*sizes, len(record.fields))
+                sizes = (*sizes, record.size)
             if record is None:
                 sizes, rows = self._as_used(name, sizes, rows)
             self.printed_name(name)
@@ -496,6 +496,8 @@ class _Reader(Memory):
             return converted(value, found, kind)
         if found.type == kind:
             return found
+        if kind in ("float", "double") and (rounded := literal_of(found.expr, kind)) is not None:
+            return Value(rounded, kind)
         raise UnsupportedError(value, f"{text_of(value)!r} is converted to {kind}")
 
 

@@ -18,8 +18,18 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import BYTES, is_whole
-from tilewright.proposers.loops.ir import Assign, Element, Expr, For, Number, Statement, Var
+from tilewright.proposers.loops.ir import (
+    Assign,
+    Binary,
+    Element,
+    Expr,
+    For,
+    Number,
+    Statement,
+    Var,
+)
 from tilewright.proposers.loops.parsing.functions import Functions
 from tilewright.proposers.loops.parsing.records import type_name
 from tilewright.proposers.loops.parsing.scope import Place, Value, number, plus
@@ -61,8 +71,6 @@ class Memory(Functions):
             source = None
         else:
             source = self._piece(arguments[1])
-            if source.array == target.array:
-                raise UnsupportedError(node, f"{name} within one array is not supported")
             if source.type != target.type:
                 raise UnsupportedError(
                     node, f"{name} is supported only between two arrays of the same type"
@@ -80,10 +88,14 @@ class Memory(Functions):
         sizes = self._shape(node, target, count)
         if source is not None and self._shape(node, source, count) != sizes:
             raise UnsupportedError(node, "the two arrays have different shapes")
+        down = source is not None and self._moves_up(node, source, target, sizes)
         self._printed.append(set())
         names = [self.printed_name("at") for _ in sizes]
         self._printed.pop()
         at = [Value(Var(n), "int", (0, s - 1)) for n, s in zip(names, sizes, strict=True)]
+        if down:  # the last element is moved first
+            last = number(count - 1)
+            at = [Value(Binary("-", last.expr, at[0].expr), "int", at[0].interval)]
         value: Expr = Number("0" if is_whole(target.type) else "0.0f")
         if source is not None:
             value = _element(source, at)
@@ -91,6 +103,23 @@ class Memory(Functions):
         for name, size in zip(reversed(names), reversed(sizes), strict=True):
             body = For(name, 0, size, 1, (body,))
         return [body]
+
+    def _moves_up(self, node: Node, source: Place, target: Place, sizes: tuple[int, ...]) -> bool:
+        """Whether elements move to higher addresses of the same array, where they may overwrite
+        elements that are moved later.
+
+        Two pieces that begin at unknown places of a row must not overlap.
+        """
+        if source.array != target.array:
+            return False
+        if source.offset is None and target.offset is None:
+            return False  # the two pieces are the same, or do not overlap
+        begin, end = (place.offset or number(0) for place in (source, target))
+        terms, moved = linear(Binary("-", end.expr, begin.expr))
+        if terms or source.subscripts != target.subscripts or len(sizes) != 1:
+            what = "elements move within one array by a number of elements that is not constant"
+            raise UnsupportedError(node, what)
+        return moved > 0
 
     def _shape(self, node: Node, place: Place, count: int) -> tuple[int, ...]:
         """Sizes of the loops over `count` elements that begin at a place."""
@@ -111,7 +140,7 @@ class Memory(Functions):
         if declared is not None and declared.child_by_field_name("declarator") is None:
             name = text_of(field_of(declared, "type"))
             if (record := self.records.get(type_name(field_of(declared, "type")))) is not None:
-                return self._bytes(record.type, len(record.fields))
+                return self._bytes(record.type, record.size)
             if self.scope.find(name) is None:
                 return self._bytes(named_type(field_of(declared, "type")), 1)
         inner = node.child_by_field_name("value")
@@ -119,7 +148,7 @@ class Memory(Functions):
             inner = inner.named_children[0]
         record = self.records.get(text_of(inner)) if inner is not None else None
         if record is not None:  # the grammar parses the name of a type as a variable
-            return self._bytes(record.type, len(record.fields))
+            return self._bytes(record.type, record.size)
         if inner is None or inner.type not in (
             "identifier",
             "subscript_expression",
@@ -132,7 +161,8 @@ class Memory(Functions):
         sizes = self._sizes.get(place.array, ())[len(place.subscripts) :]
         if len(place.subscripts) == place.rank:
             return self._bytes(place.type, 1)
-        if self._calls or place.offset is not None or not sizes or place.array in self.pointers:
+        address = place.array in self.pointers and not place.subscripts
+        if self._calls or place.offset is not None or not sizes or address:
             raise UnsupportedError(node, f"{text_of(node)!r} is the size of an address")
         return self._bytes(place.type, math.prod(sizes))
 

@@ -12,13 +12,16 @@ Read as::
     void kernel(const float *p, float *size) {
       for (int i = 0; i < 64; i++) size[i] = p[i * 2] * p[i * 2] + p[i * 2 + 1] * p[i * 2 + 1];
     }
+
+The fields of a structure may also be arrays, such as `struct points { float x[64], y[64]; }`. The
+element `p->y[i]` is then `p[64 + i]`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tree_sitter import Node
@@ -30,13 +33,14 @@ from tilewright.proposers.loops.parsing.scope import Bundle, Place, Record, Valu
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError, bare, field_of
 
 
-def records_used(node: Node, root: Node) -> Mapping[str, Bundle]:
+def records_used(node: Node, root: Node, constant: Callable[[Node], int]) -> Mapping[str, Bundle]:
     """The names that a definition in a file gives to a structure.
 
-    Raises `UnsupportedError` if it is not understood, unless nothing in the file uses it.
+    `constant` reads the sizes of arrays. Raises `UnsupportedError` if the definition is not
+    understood, unless nothing in the file uses it.
     """
     try:
-        return defined_records(node)
+        return defined_records(node, constant)
     except UnsupportedError:
         specifier = node.child_by_field_name("type") or node
         tag = specifier.child_by_field_name("name")
@@ -51,7 +55,7 @@ def records_used(node: Node, root: Node) -> Mapping[str, Bundle]:
         return {}
 
 
-def defined_records(node: Node) -> Mapping[str, Bundle]:
+def defined_records(node: Node, constant: Callable[[Node], int]) -> Mapping[str, Bundle]:
     """The names that a definition gives to a structure. Raises `UnsupportedError`."""
     specifier = node if node.type == "struct_specifier" else node.child_by_field_name("type")
     if specifier is None or specifier.type != "struct_specifier":
@@ -66,20 +70,44 @@ def defined_records(node: Node) -> Mapping[str, Bundle]:
     if node.type == "type_definition":
         names += [text_of(d) for d in node.children_by_field_name("declarator")]
     fields: list[tuple[str, Type, bool]] = []
+    shapes: list[tuple[int, ...]] = []
     for line in body.named_children:
         if line.type == "comment":
             continue
         kind = NAMES.get(type_name(field_of(line, "type")))
         for declarator in line.children_by_field_name("declarator"):
             pointer = declarator.type == "pointer_declarator"
-            named = field_of(declarator, "declarator") if pointer else declarator
+            target = field_of(declarator, "declarator") if pointer else declarator
+            named, sizes = (target, ()) if pointer else _without_sizes(target, constant)
             if kind is None or named.type != "field_identifier":
-                what = f"the field {text_of(declarator)!r} is neither a number nor a pointer to one"
+                what = (
+                    f"the field {text_of(declarator)!r} is neither a number, nor a pointer to one, "
+                    "nor an array of numbers"
+                )
                 raise UnsupportedError(line, what)
             fields.append((text_of(named), kind, pointer))
+            shapes.append(sizes)
     if not fields:
         raise UnsupportedError(node, "a structure without fields is not supported")
-    return dict.fromkeys(names, Bundle(tuple(fields)))
+    found = Bundle(tuple(fields), shapes=tuple(shapes) if any(shapes) else ())
+    if found.shapes and found.record is None:
+        what = "a structure with arrays is supported only if all its numbers have one type"
+        raise UnsupportedError(node, what)
+    return dict.fromkeys(names, found)
+
+
+def _without_sizes(
+    declarator: Node, constant: Callable[[Node], int]
+) -> tuple[Node, tuple[int, ...]]:
+    """The name in the declarator of an array, and the sizes of the array."""
+    sizes: list[int] = []
+    while declarator.type == "array_declarator":
+        size = declarator.child_by_field_name("size")
+        if size is None:
+            raise UnsupportedError(declarator, f"the size of {text_of(declarator)!r} is not given")
+        sizes.insert(0, constant(size))
+        declarator = field_of(declarator, "declarator")
+    return declarator, tuple(sizes)
 
 
 def _changes_layout(node: Node) -> bool:
@@ -178,7 +206,7 @@ def stride_of(place: Place) -> int:
     if place.rows:
         return math.prod(place.rows)
     in_a_row = place.rank - len(place.subscripts) == 1
-    return len(place.record.fields) if place.record is not None and in_a_row else 1
+    return place.record.size if place.record is not None and in_a_row else 1
 
 
 def record_at(node: Node, place: Place, index: Value) -> Place:
@@ -206,7 +234,7 @@ def seen_as(
     dimensions = place.rank - len(place.subscripts)
     plain = (place.type, place.record, place.whole) == (kind, None, False)
     if record is not None and dimensions > 1 and plain:
-        fits = dimensions == 2 and sizes[-1] == len(record.fields)
+        fits = dimensions == 2 and sizes[-1] == record.size
         return replace(place, record=record) if fits else place
     if place.whole or dimensions != 1 or place.type != kind:
         return place if place.record == record and place.type == kind else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,10 +26,27 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A structure whose fields are numbers of one type, consecutive in memory."""
+    """A structure whose fields are numbers of one type, consecutive in memory.
+
+    `shapes` are the sizes of the fields, which are empty for a number. It is empty itself if all
+    fields are numbers.
+    """
 
     type: Type
     fields: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of numbers in the structure."""
+        return sum(map(math.prod, self.shapes)) if self.shapes else len(self.fields)
+
+    def field(self, name: str) -> tuple[int, tuple[int, ...]]:
+        """The number of numbers before a field, and its sizes."""
+        place = self.fields.index(name)
+        if not self.shapes:
+            return place, ()
+        return sum(map(math.prod, self.shapes[:place])), self.shapes[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +54,13 @@ class Bundle:
     """A structure of numbers and pointers, each of whose fields is replaced by its value.
 
     For each field: its name, its type or the type to which it points, and whether it is a pointer.
-    The numbers in `changing` are variables of the kernel instead.
+    The numbers in `changing` are variables of the kernel instead. `shapes` is as in `Record`; a
+    structure with arrays is always used as a record.
     """
 
     fields: tuple[tuple[str, Type, bool], ...]
     changing: frozenset[str] = frozenset()
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +73,7 @@ class Bundle:
         kinds = {kind for _, kind, _ in self.fields}
         if len(kinds) > 1 or any(pointer for _, _, pointer in self.fields):
             return None
-        return Record(self.fields[0][1], self.names)
+        return Record(self.fields[0][1], self.names, self.shapes)
 
 
 @dataclass(frozen=True, slots=True)
