@@ -10,7 +10,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -54,11 +56,11 @@ def mock_seconds(space: CudaSpace, points: Candidates) -> np.ndarray[Any, np.dty
 
 
 class MockBuilder(Builder):
-    """Builds nothing: a candidate's made-up time travels in the name of its library."""
+    """Builds nothing: a candidate's made-up time is the name of its library, an empty file."""
 
-    def __init__(self, target: Any, spaces: Sequence[CudaSpace]) -> None:
+    def __init__(self, target: Any, spaces: Sequence[CudaSpace], folder: Path) -> None:
         super().__init__(target)
-        self._spaces = spaces
+        self._spaces, self._libraries = spaces, folder
 
     def submit(self, schedule: Any) -> Future[Built]:
         """The time of a schedule of one of the template's spaces; others fail to build."""
@@ -67,7 +69,9 @@ class MockBuilder(Builder):
         for space in self._spaces:
             try:
                 point = space.template.points([schedule.trace])
-                built = Built(Path(repr(float(mock_seconds(space, point)[0]))))
+                library = self._libraries / repr(float(mock_seconds(space, point)[0]))
+                library.touch()
+                built = Built(library)
                 break
             except Exception as error:  # a schedule of another space, with other decisions
                 built = Built(None, f"not of the template: {error}", "build")
@@ -97,7 +101,7 @@ class MockRunner(Runner):
         return Rounds({n: self._samples(path, rounds) for n, path in enumerate(libraries)})
 
     def _samples(self, library: Path, count: int) -> tuple[float, ...]:
-        samples = float(str(library)) * self._noise.normal(1.0, _NOISE, size=count)
+        samples = float(library.name) * self._noise.normal(1.0, _NOISE, size=count)
         return tuple(float(s) for s in samples)
 
     def close(self) -> None:
@@ -110,7 +114,10 @@ def mock_instruments(
 ) -> Iterator[Instruments]:
     """Stand in for compilers and a device; nothing is timed, so no rule of timing applies."""
     spaces = [cuda_space(program, target, restricted=restricted) for restricted in (True, False)]
-    yield Instruments(MockRunner(seed), lambda: MockBuilder(target.target, spaces), LABEL)
+    with TemporaryDirectory(prefix="tilewright-mock-") as name:
+        folder = Path(name)
+        runner, builder = MockRunner(seed), partial(MockBuilder, target.target, spaces, folder)
+        yield Instruments(runner, builder, LABEL)
 
 
 def _digest(key: bytes) -> int:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tilewright.core.config import Settings
@@ -37,7 +38,7 @@ from tilewright.core.templates import concrete
 from tilewright.evaluation.building import Builds
 from tilewright.evaluation.code_notes import CodeNotes
 from tilewright.evaluation.disk import require_room
-from tilewright.executors import create_executor, evaluate_baselines
+from tilewright.executors import create_executor, evaluate_baselines, tuned_baselines
 from tilewright.verification import fresh_seed
 
 EVALUATIONS = "evaluations"
@@ -50,7 +51,8 @@ class Evaluation:
     it.
 
     `external` is the result of another simulator, if you requested one and the kernel is correct.
-    `baselines` are the outcomes of the target's own kernels, if you requested them.
+    `baselines` are the outcomes of the target's own kernels, if you requested them. `not_tuned`
+    says how to add a kernel of the tuner to them, if the tuner could make one and has not.
 
     >>> import tilewright as tw
     >>> found = tw.evaluate("void kernel(", "gemmini:gemm-16x16x16")
@@ -68,6 +70,7 @@ class Evaluation:
     language: KernelLanguage
     external: ExternalResult | Failed | None = None
     baselines: tuple[Baseline, ...] = ()
+    not_tuned: str = ""
 
 
 def code_notes(evaluation: Evaluation, settings: Settings) -> tuple[str, ...]:
@@ -88,14 +91,16 @@ def evaluate_kernel(
     simulator: str | None = None,
     simulator_timeout_s: float = 3600.0,
     with_baselines: bool = False,
+    tuned_in: Path | None = None,
 ) -> Evaluation:
     """Build, check and measure one kernel. If a project is given, its cached outcomes are used.
 
     The kernel is given as its source or as the path of its file. A template gets its first values.
     A kernel that passes is then run on the external `simulator`, if one is named, and the target's
-    baselines are evaluated `with_baselines`.
+    baselines are evaluated `with_baselines`, as well as the kernels of the tuner that the project
+    `tuned_in` stores (by default `project`).
     """
-    from tilewright.storage.project import open_project, secret_of
+    from tilewright.storage.project import open_project, secret_of, tuned_kernels
 
     require_room()
     opened = open_task(task, settings.recorded())
@@ -115,7 +120,14 @@ def evaluate_kernel(
             [EvaluationRequest(candidate)],
             lambda _, outcome, wall_s, cached: finished.append((outcome, wall_s, cached)),
         )
-        compared = evaluate_baselines(opened, executor) if with_baselines else ()
+        compared: tuple[Baseline, ...] = ()
+        missing = ""
+        if with_baselines:
+            place = tuned_in or project
+            tuned, missing = tuned_baselines(
+                opened, partial(tuned_kernels, place) if place else lambda *_: []
+            )
+            compared = evaluate_baselines(opened, executor, tuned=tuned)
     outcome, wall_s, cached = finished[0]
     external = None
     if run_external is not None and isinstance(outcome, Measured):
@@ -131,6 +143,7 @@ def evaluate_kernel(
         language=language,
         external=external,
         baselines=compared,
+        not_tuned=missing,
     )
 
 

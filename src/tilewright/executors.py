@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.cluster.address import Place
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
 from tilewright.core.roles import (
     Attackable,
     Checkpoint,
+    ComparesTuned,
     Executor,
     HasLatencyFloor,
     LimitsWorkers,
@@ -17,15 +19,42 @@ from tilewright.core.roles import (
 )
 from tilewright.core.run_notes import MeasuredOn
 from tilewright.core.tasks import OpenTask
+from tilewright.core.tuning_records import TunedKernel
 from tilewright.evaluation.screening import ScreenedExecutor
 from tilewright.verification import recheck
 
 
+def tuned_baselines(
+    opened: OpenTask, stored: Callable[[str, str], Sequence[TunedKernel]]
+) -> tuple[Mapping[str, str], str]:
+    """The tuner's kernels for a task, as the texts of further baselines by name. If there are none,
+    the second value is a sentence that says how to make one; it is empty if the tuner cannot tune
+    the workload.
+
+    `stored` returns the kernels for the tuner's name of a workload and the name of a GPU.
+    """
+    task = opened.task
+    if not isinstance(task, ComparesTuned) or task.tunable is None:
+        return {}, ""
+    tunable = task.tunable
+    kernels = stored(tunable.workload, tunable.device)
+    if not kernels:
+        command = shlex.join(tunable.command)
+        return {}, (
+            f"No kernel of the tuner for {opened.name} is stored in the project, so there is none "
+            f"among the baselines. To make one, run `{command}` in the project's folder."
+        )
+    return {kernel.name: task.tuned_baseline(kernel) for kernel in kernels}, ""
+
+
 def evaluate_baselines(
-    opened: OpenTask, executor: Executor, checkpoint: Checkpoint | None = None
+    opened: OpenTask,
+    executor: Executor,
+    checkpoint: Checkpoint | None = None,
+    tuned: Mapping[str, str] | None = None,
 ) -> tuple[Baseline, ...]:
-    """The target's baselines of a task, each evaluated like a candidate."""
-    sources = opened.task.baselines
+    """The target's baselines of a task, and those in `tuned`, each evaluated like a candidate."""
+    sources = {**opened.task.baselines, **(tuned or {})}
     candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
     requests = [EvaluationRequest(candidate) for candidate in candidates]
     outcomes = executor.evaluate(requests, checkpoint=checkpoint)

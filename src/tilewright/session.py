@@ -28,6 +28,7 @@ from tilewright.core.roles import (
     Executor,
     ExplainsCode,
     FindsUnsupportedCode,
+    KeepsTunedKernels,
     Proposer,
     SearchStrategy,
     Storage,
@@ -41,6 +42,7 @@ from tilewright.executors import (
     create_cluster_executor,
     create_executor,
     evaluate_baselines,
+    tuned_baselines,
     worker_count,
 )
 from tilewright.models import Models
@@ -348,10 +350,17 @@ class Session:
         """Evaluate the baselines once per run, with the executor and cache of the search. They are
         not trials of the run.
         """
-        if not self._opened.task.baselines or baselines(self._storage, self._run.id):
+        if baselines(self._storage, self._run.id):
+            return
+        tuned: Mapping[str, str] = {}
+        if isinstance(self._storage, KeepsTunedKernels):
+            tuned, missing = tuned_baselines(self._opened, self._storage.tuned_kernels)
+            if missing:
+                self._hear(Noted(missing))
+        if not self._opened.task.baselines and not tuned:
             return
         with suppress(OutOfTimeError), self._within_budget("the baselines were evaluated"):
-            kernels = evaluate_baselines(self._opened, executor, self._deliver)
+            kernels = evaluate_baselines(self._opened, executor, self._deliver, tuned)
             self._storage.keep(self._run.id, Baselines(kernels))
 
     def _survey(self) -> None:

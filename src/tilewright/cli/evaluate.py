@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli import search_options as options
 from tilewright.cli.file_names import with_file_name
-from tilewright.cli.options import Json, NoColor, TargetName, UnusedProject
+from tilewright.cli.options import Json, NoColor, TargetName
 from tilewright.cli.output import check_outputs, write_json
 from tilewright.cli.task_names import shown_task
 from tilewright.cli.wrapping import print_sentences
@@ -83,7 +83,15 @@ def evaluate(
             "--simulator-timeout", metavar="SECONDS", min=1, help="Time limit for --simulator."
         ),
     ] = 3600.0,
-    project: UnusedProject = Path(),
+    project: Annotated[
+        Path,
+        typer.Option(
+            "--project",
+            metavar="DIR",
+            help="Folder of the project whose kernels of `tilewright tune` are among the "
+            "--baselines; the default is the current folder. Nothing is stored in the project.",
+        ),
+    ] = Path(),
     json: Json = None,
     no_color: NoColor = False,
 ) -> None:
@@ -113,6 +121,7 @@ def evaluate(
             simulator=simulator,
             simulator_timeout_s=simulator_timeout,
             with_baselines=baselines,
+            tuned_in=project,
         )
     except NotTimedError as error:
         typer.echo(f"{workload}: {error}")
@@ -284,6 +293,9 @@ def _print_measured(
     if evaluation.baselines:
         console.print()
         console.print(comparison(evaluation.baselines, outcome))
+    if evaluation.not_tuned:
+        console.print()
+        print_sentences(console, evaluation.not_tuned)
 
 
 def _print_failed(console: Console, evaluation: Evaluation, outcome: Failed, file: Path) -> None:

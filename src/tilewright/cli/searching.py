@@ -198,6 +198,7 @@ def baseline_json(baseline: Baseline, best: float | None) -> dict[str, object]:
         "verdict": "correct" if latency is not None else getattr(baseline.outcome, "kind", ""),
         "latency": latency,
         "utilization": baseline.utilization,
+        "precision": baseline.precision or None,
         "speedup": latency / best if latency and best else None,
     }
 

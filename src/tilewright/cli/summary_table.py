@@ -13,6 +13,7 @@ from rich.text import Text
 from tilewright.cli.nothing_improved import reasons
 from tilewright.cli.options import as_started
 from tilewright.cli.task_names import shown_task
+from tilewright.core.records import Baseline
 from tilewright.core.text import counted
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
@@ -22,7 +23,7 @@ from tilewright.search.summary import unconfirmed_words
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord, Trial
+    from tilewright.core.records import History, LeftAlone, Measured, RunRecord, Trial
     from tilewright.search.summary import Summary
 
 LEFT_S = 1.0
@@ -154,21 +155,26 @@ def headline(summary: Summary) -> str:
 
 def search_comparison(summary: Summary, history: History) -> Table:
     """The starting kernel, the target's baselines and the best kernel, and how they compare."""
-    table = _comparison(f"{summary.quantity} {summary.unit}", "speedup", "best vs. this one")
-    start = history.baseline.candidate.id if history.baseline else ""
+    first_trial = history.baseline
+    start = first_trial.candidate.id if first_trial else ""
+    of_start = Baseline("", start, first_trial.outcome).precision if first_trial else ""
     same = [b.name for b in summary.baselines if b.candidate_id == start]
     first = f"starting kernel ({same[0]})" if same else "starting kernel"
     others = [b for b in summary.baselines if b.candidate_id != start]
-    rows: list[tuple[str, float | None, float | None]] = [
-        (first, summary.baseline_latency, summary.baseline_utilization),
-        *((b.name, b.latency, b.utilization) for b in others),
-        ("best kernel", summary.best_latency, summary.best_utilization),
+    rows: list[tuple[str, float | None, float | None, str]] = [
+        (first, summary.baseline_latency, summary.baseline_utilization, of_start),
+        *((b.name, b.latency, b.utilization, b.precision) for b in others),
+        ("best kernel", summary.best_latency, summary.best_utilization, summary.best_precision),
     ]
-    for name, latency, utilization in rows:
+    measure = f"{summary.quantity} {summary.unit}"
+    classes = _differing([precision for *_, precision in rows])
+    table = _comparison(measure, "speedup", "best vs. this one", classes=classes)
+    for name, latency, utilization, precision in rows:
         table.add_row(
             name,
             number(latency) if latency is not None else "failed",
             percent(utilization),
+            *[precision or "-"] * classes,
             ratio(_ratio(summary.baseline_latency, latency)),
             ratio(_ratio(latency, summary.best_latency)),
             style="green" if name == "best kernel" else None,
@@ -178,21 +184,28 @@ def search_comparison(summary: Summary, history: History) -> Table:
 
 def comparison(baselines: Sequence[Baseline], outcome: Measured) -> Table:
     """The target's baselines, and how much faster than each a kernel with this outcome is."""
-    table = _comparison(f"{outcome.quantity} {outcome.unit}", "this kernel vs. it")
+    classes = _differing([outcome.verdict.precision, *(b.precision for b in baselines)])
+    table = _comparison(f"{outcome.quantity} {outcome.unit}", "this kernel vs. it", classes=classes)
     for baseline in baselines:
         table.add_row(
             baseline.name,
             number(baseline.latency) if baseline.latency is not None else "failed",
             percent(baseline.utilization),
+            *[baseline.precision or "-"] * classes,
             ratio(_ratio(baseline.latency, outcome.latency)),
         )
     return table
 
 
-def _comparison(measure: str, *ratios: str) -> Table:
+def _differing(precisions: Sequence[str]) -> bool:
+    """Whether kernels have different classes of precision, so that a table must name them."""
+    return len(set(filter(None, precisions))) > 1
+
+
+def _comparison(measure: str, *ratios: str, classes: bool) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("")
-    for heading in (measure, "utilisation", *ratios):
+    for heading in (measure, "utilisation", *["precision"] * classes, *ratios):
         table.add_column(heading, justify="right")
     return table
 

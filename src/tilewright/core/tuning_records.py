@@ -60,6 +60,40 @@ class KnownKernel:
 
 
 @dataclass(frozen=True, slots=True)
+class TunedKernel:
+    """The best kernel among the trials of a tuning run on a GPU.
+
+    `source` is CUDA C++ with a host function `kernel`, which takes the arrays of the workload and
+    no sizes. `workload` is the tuner's name of the workload, `method` the name of the search,
+    `trials` the number of its trials, and `seconds` the latency that the tuner measured at the end.
+    """
+
+    run_id: str
+    workload: str
+    device: str
+    method: str
+    trials: int
+    seconds: float
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Its name among the baselines of a workload."""
+        return f"tune, {self.method}, {self.trials} trials"
+
+
+@dataclass(frozen=True, slots=True)
+class TunableWorkload:
+    """The name under which the tuner stores its kernels for a workload and a device, and the words
+    of a command that tunes the workload.
+    """
+
+    workload: str
+    device: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KnownTile:
     """A point that was measured for a workload of the same family."""
 

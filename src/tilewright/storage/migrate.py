@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect, text
 from tilewright.core.errors import StorageError
 from tilewright.storage.schema import metadata
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest revision, so that a database with this revision can be opened without alembic."""
 
 

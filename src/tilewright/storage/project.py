@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.core.errors import StorageError
+from tilewright.core.tuning_records import TunedKernel
 from tilewright.storage.calls import SqlCalls
 from tilewright.storage.database import Database
 from tilewright.storage.location import server_of
@@ -48,6 +49,17 @@ def open_overview(project: Path, *, reads_only: bool = False) -> SqlOverview:
 def open_tunings(project: Path) -> SqlTunings:
     """The tuning runs of a project folder, created if missing; `StorageError` if not usable."""
     return SqlTunings(_open(project, create=True))
+
+
+def tuned_kernels(project: Path, workload: str, device: str) -> list[TunedKernel]:
+    """The tuner's kernels that a project stores; empty if the project has no database."""
+    if server_of(project) is None and not (project / FOLDER / DATABASE).exists():
+        return []
+    storage = open_project(project, create=False)
+    try:
+        return storage.tuned_kernels(workload, device)
+    finally:
+        storage.close()
 
 
 def describe_server(project: Path) -> str | None:

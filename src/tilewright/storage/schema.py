@@ -156,6 +156,19 @@ tunings = Table(
     Column("created_at", String(40), nullable=False),
 )
 
+tuned_kernels = Table(
+    "tuned_kernels",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("tuning_id", String(32), ForeignKey("tunings.id"), nullable=False, unique=True),
+    Column("workload", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("trials", Integer, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("source", Text, nullable=False),
+)
+
 tuning_trials = Table(
     "tuning_trials",
     metadata,

@@ -15,9 +15,11 @@ from tilewright.core.codec import to_json
 from tilewright.core.errors import InternalError, UnknownNameError
 from tilewright.core.records import Failed, History, Measured, Outcome, RunRecord, Trial
 from tilewright.core.run_notes import Note, RunNote
+from tilewright.core.tuning_records import TunedKernel
 from tilewright.storage.database import Database
 from tilewright.storage.rows import load_record, note_of, outcome_of, run_of, trial_of, unpacked
 from tilewright.storage.schema import artifacts, calls, events, outcomes, runs, trials
+from tilewright.storage.tuned_kernels import stored_kernels
 from tilewright.storage.upserts import ARTIFACT, OUTCOME
 
 # Statements of every evaluation, which are constructed once, because this takes longer than
@@ -224,6 +226,11 @@ class SqlStorage:
         wanted = select(events).where(events.c.run_id == run_id).order_by(events.c.number)
         with self._database.read() as connection:
             return [(row.at, row.kind, load_record(row.data)) for row in connection.execute(wanted)]
+
+    def tuned_kernels(self, workload: str, device: str) -> list[TunedKernel]:
+        """For each method of search, the newest kernel of the tuning runs with the most trials."""
+        with self._database.read() as connection:
+            return stored_kernels(connection, workload, device)
 
     def close(self) -> None:
         """Release the database. Idempotent."""

@@ -14,6 +14,7 @@ from sqlalchemy import Row, select, update
 from tilewright.core.tuning_records import (
     KnownKernel,
     KnownTile,
+    TunedKernel,
     TunedTrial,
     TuningRecord,
     TuningStatus,
@@ -22,6 +23,7 @@ from tilewright.storage.database import Database
 from tilewright.storage.rows import load_fields, load_list, record_of, unreadable
 from tilewright.storage.schema import tuning_trials, tunings
 from tilewright.storage.sql import now
+from tilewright.storage.tuned_kernels import store_kernel
 from tilewright.storage.upserts import TUNING_TRIAL
 
 _JSON_OF_RUN = ("extents", "settings", "versions", "starts")
@@ -151,6 +153,11 @@ class SqlTunings:
                 )
                 for workload, (seconds, number, run) in best.items()
             ]
+
+    def keep_kernel(self, kernel: TunedKernel) -> None:
+        """Store the best kernel of a run, in place of its earlier one."""
+        with self._database.write() as connection:
+            store_kernel(connection, kernel)
 
     def close(self) -> None:
         """Release the database. Idempotent."""

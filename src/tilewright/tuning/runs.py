@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.core.tuning_records import KnownKernel, TuningRecord
+from tilewright.core.tuning_records import KnownKernel, TunedKernel, TuningRecord
 from tilewright.storage.project import open_tunings, run_lock
 from tilewright.storage.tunings import SqlTunings
 from tilewright.tuner.space import TileSpace
-from tilewright.tuner.tvm.builder import open_builder
 from tilewright.tuner.tvm.programs import Program
-from tilewright.tuner.tvm.runner import Runner
 from tilewright.tuner.tvm.session import Budget, Tuning
-from tilewright.tuner.tvm.setup import Earlier, open_search
+from tilewright.tuner.tvm.setup import Earlier, method_name, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
-from tilewright.tuner.tvm.task_files import task_files
 from tilewright.tuner.tvm.trials import Ledger, Trial
 from tilewright.tuning.earlier_runs import nearest_runs, recorded_runs, training_set_of
+from tilewright.tuning.instruments import Instruments, OpenInstruments, real_instruments
 from tilewright.tuning.stored import (
     TuneSettings,
     family_of,
@@ -69,6 +67,7 @@ def tune(
     output: Path,
     on_start: OnStart | None = None,
     on_trial: OnTrial | None = None,
+    open_instruments: OpenInstruments = real_instruments,
 ) -> TuneResult:
     """Search, measure and store. The same call continues where the last one ended.
 
@@ -79,8 +78,13 @@ def tune(
     target.require_present()
     with closing(open_tunings(project)) as storage:
         identity = identity_of(program, target, settings)
-        with run_lock(project, f"tune-{identity}"):
-            return _tune(program, target, settings, identity, storage, output, on_start, on_trial)
+        with (
+            run_lock(project, f"tune-{identity}"),
+            open_instruments(program, target, settings.seed, settings.rules) as tools,
+        ):
+            return _tune(
+                program, target, settings, identity, storage, output, on_start, on_trial, tools
+            )
 
 
 def _tune(
@@ -92,6 +96,7 @@ def _tune(
     output: Path,
     on_start: OnStart | None,
     on_trial: OnTrial | None,
+    tools: Instruments,
 ) -> TuneResult:
     earlier = None if settings.fresh else storage.latest(identity)
     starts: list[Mapping[str, object]] = list(earlier.starts) if earlier else []
@@ -126,12 +131,8 @@ def _tune(
         if on_trial is not None:
             on_trial(trial)
 
-    with (
-        open_builder(target) as builder,
-        task_files(program, settings.seed) as task,
-        Runner(task, target.device_kind, target.threads, settings.rules) as runner,
-        _interrupts() as interrupted,
-    ):
+    runner = tools.runner
+    with tools.new_builder() as builder, _interrupts() as interrupted:
         budget = Budget(settings.trials, settings.seconds)
         ahead = target.spare_cores > 0
         tuning = Tuning(search, builder, runner, budget, measured, keep, ahead, spent)
@@ -162,6 +163,18 @@ def _tune(
                 ]
             winner, files, about = finish(
                 search, tuning.trials, builder, runner, output, about, known_before
+            )
+        if isinstance(winner, Winner) and winner.own_source is not None:
+            storage.keep_kernel(
+                TunedKernel(
+                    record.id,
+                    program.name,
+                    target.device.name,
+                    method_name(settings.method),
+                    len(tuning.trials),
+                    winner.own_seconds,
+                    winner.own_source,
+                )
             )
     return TuneResult(
         record=record,

@@ -13,7 +13,7 @@ from tilewright.core.tuning_records import KnownKernel
 from tilewright.timing import Comparison, Session, TimingPlan, compare
 from tilewright.tuner.tvm.builder import Builder
 from tilewright.tuner.tvm.references import missing_library, reference_kind, reference_name
-from tilewright.tuner.tvm.result import export_database, write_result
+from tilewright.tuner.tvm.result import export_database, launchable_kernel, write_result
 from tilewright.tuner.tvm.runner import Measurement, Runner
 from tilewright.tuner.tvm.setup import Search
 from tilewright.tuner.tvm.trials import Trial
@@ -32,7 +32,8 @@ class Winner:
     `trial` is the trial with this kernel; None if another run, `found_by`, found it. `seconds` is
     the median of `samples`. `reference` is the comparison with a library for the same operation in
     the same rounds, if there is one. `failed` are finalists that failed when they were measured
-    again.
+    again. `own_source` is the CUDA C++ of the best kernel among this run's own trials, with
+    `own_seconds`; None on a CPU, and if the kernel cannot be written as one function for the host.
     """
 
     trial: Trial | None
@@ -41,6 +42,8 @@ class Winner:
     reference: Comparison | None = None
     failed: Mapping[str, Measurement] = field(default_factory=dict)
     found_by: str | None = None
+    own_source: str | None = None
+    own_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -111,6 +114,17 @@ def finish(
             winner,
             reference_name=reference_name(kind),
             reference=paired(again.reference, kernel.samples),
+        )
+    own_kernels = [n for n in again.kernels if n < len(finalists)]
+    if own_kernels:
+        first = min(own_kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
+        own_best = again.kernels[first]
+        winner = replace(
+            winner,
+            own_source=launchable_kernel(
+                search.program.function, own_best.schedule, search.target.target
+            ),
+            own_seconds=float(np.median(own_best.samples)),
         )
     found = {**about, **facts(search, trials, winner)}
     files = write_result(

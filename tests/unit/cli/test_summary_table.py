@@ -8,9 +8,19 @@ import pytest
 from rich.console import Console
 
 from tilewright.cli.searching import summary_json
-from tilewright.cli.summary_table import search_comparison, summary_lines
+from tilewright.cli.summary_table import comparison, search_comparison, summary_lines
 from tilewright.core.config import Settings
-from tilewright.core.records import Baseline, Candidate, Failed, History, Plan, Trial
+from tilewright.core.records import (
+    Baseline,
+    Candidate,
+    Check,
+    Failed,
+    History,
+    Measured,
+    Plan,
+    Trial,
+    Verdict,
+)
 from tilewright.evaluation.screening import out_of_time
 from tilewright.search.summary import Summary, summarize
 from tilewright.testing.runs import measured, run_record
@@ -37,10 +47,10 @@ REFUTED = History(
 )
 
 
-def rows(summary: Summary) -> list[list[str]]:
+def rows(summary: Summary, history: History = TRIALS) -> list[list[str]]:
     console = Console(width=120, no_color=True)
     with console.capture() as captured:
-        console.print(search_comparison(summary, TRIALS))
+        console.print(search_comparison(summary, history))
     return [line.split() for line in captured.get().splitlines()[1:]]
 
 
@@ -52,6 +62,26 @@ def test_each_baseline_has_a_row_and_the_start_only_one() -> None:
     assert library[-2:] == ["2.00x", "2.00x"]
     assert tuned[:2] == ["tuned", "failed"]
     assert best[-2:] == ["4.00x", "1.00x"]
+
+
+def test_classes_of_precision_are_named_if_they_differ() -> None:
+    def of(latency: float, precision: str) -> Measured:
+        return replace(measured(latency), verdict=Verdict((Check(1, "small", precision),)))
+
+    trials = History(
+        [Trial(0, 0, START, of(4e6, "float32")), Trial(1, 1, BEST, of(1e6, "tf32-like"))]
+    )
+    same = Baseline("library", "other", of(2e6, "float32"))
+    start, library, best = rows(summarize(run_record(), trials, (same,)), trials)
+    assert [row[-3] for row in (start, library, best)] == ["float32", "float32", "tf32-like"]
+    alike = (replace(same, outcome=of(2e6, "exact")), replace(same, name="naive"))
+    console = Console(width=120, no_color=True)
+    with console.capture() as captured:
+        console.print(comparison(alike, of(1e6, "exact")))
+        console.print(comparison(alike[:1], of(1e6, "exact")))
+    first, second = captured.get().split("utilisation")[1:]
+    assert "precision" in first
+    assert "precision" not in second
 
 
 def test_without_baselines_only_start_and_best() -> None:
@@ -66,7 +96,8 @@ def test_json_says_how_much_faster_than_each() -> None:
     assert list(written) == ["naive", "library", "tuned"]
     assert written["library"]["speedup"] == 2
     assert written["tuned"] == {
-        "verdict": "wrong_result", "latency": None, "utilization": None, "speedup": None,
+        "verdict": "wrong_result", "latency": None, "utilization": None, "precision": None,
+        "speedup": None,
     }  # fmt: skip
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tilewright.core.tuning_records import KnownKernel, TunedTrial, TuningRecord
-from tilewright.storage.project import open_tunings
+from tilewright.core.errors import StorageError
+from tilewright.core.tuning_records import KnownKernel, TunedKernel, TunedTrial, TuningRecord
+from tilewright.storage.project import open_tunings, tuned_kernels
 from tilewright.storage.tunings import SqlTunings
 
 RUN = TuningRecord("a1", "same", "matmul", "family", (64, 64, 64), "cpu", {"seed": 0}, {"tvm": "1"})
@@ -95,3 +97,32 @@ def test_runs_of_the_nearest_sizes_come_first_and_of_equal_ones_the_newest(
     assert store.nearest_runs("family", "gpu", (64, 64, 64)) == []
     assert store.run("near") == near[2]
     assert store.run("none") is None
+
+
+def test_the_kernel_of_the_run_with_the_most_trials_counts_for_each_method(
+    store: SqlTunings, tmp_path: Path
+) -> None:
+    first = TunedKernel("a1", "matmul", "A GPU", "AF-DS", 100, 1e-3, "first")
+    for run in ("a1", "b2", "c3", "d4"):
+        store.start(replace(RUN, id=run))
+    store.keep_kernel(replace(first, source="before"))
+    store.keep_kernel(first)
+    store.keep_kernel(replace(first, run_id="b2", trials=20, source="second"))
+    store.keep_kernel(replace(first, run_id="c3", method="MetaSchedule", trials=1000))
+    store.keep_kernel(replace(first, run_id="d4", device="Another GPU", trials=200))
+    found = tuned_kernels(tmp_path, "matmul", "A GPU")
+    assert found == [first, replace(first, run_id="c3", method="MetaSchedule", trials=1000)]
+    assert tuned_kernels(tmp_path / "without database", "matmul", "A GPU") == []
+    assert not (tmp_path / "without database").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": -1.0}, {"trials": 0}, {"source": ""}])
+def test_a_tuned_kernel_that_cannot_be_is_refused(
+    store: SqlTunings, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    store.start(RUN)
+    store.keep_kernel(
+        replace(TunedKernel("a1", "matmul", "A GPU", "AF-DS", 100, 1e-3, "first"), **wrong)
+    )
+    with pytest.raises(StorageError, match="a tuned kernel"):
+        tuned_kernels(tmp_path, "matmul", "A GPU")

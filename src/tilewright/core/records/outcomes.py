@@ -282,3 +282,8 @@ class Baseline:
     def utilization(self) -> float | None:
         """Utilisation if measured, else None."""
         return self.outcome.utilization if isinstance(self.outcome, Measured) else None
+
+    @property
+    def precision(self) -> str:
+        """Class of precision if measured and known, else empty."""
+        return self.outcome.verdict.precision if isinstance(self.outcome, Measured) else ""

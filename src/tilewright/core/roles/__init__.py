@@ -31,7 +31,7 @@ from tilewright.core.roles.proposing import (
     SearchStrategy,
     StreamingPlanner,
 )
-from tilewright.core.roles.storing import CallStore, Storage
+from tilewright.core.roles.storing import CallStore, KeepsTunedKernels, Storage
 from tilewright.core.roles.targets import (
     Configurable,
     NeedsResource,
@@ -45,6 +45,7 @@ from tilewright.core.roles.tasks import (
     Attackable,
     CheckCase,
     ComparesFurther,
+    ComparesTuned,
     Containable,
     Data,
     DerivesKernels,
@@ -73,6 +74,7 @@ __all__ = [
     "Checkpoint",
     "ChecksFurther",
     "ComparesFurther",
+    "ComparesTuned",
     "Configurable",
     "Containable",
     "Data",
@@ -84,6 +86,7 @@ __all__ = [
     "FindsBrokenRules",
     "FindsUnsupportedCode",
     "HasLatencyFloor",
+    "KeepsTunedKernels",
     "LimitsWorkers",
     "LiveProposer",
     "MenuFilter",

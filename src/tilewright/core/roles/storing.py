@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tilewright.core.records import CallRecord, History, Outcome, RunRecord, Trial
 from tilewright.core.run_notes import Note, RunNote
+from tilewright.core.tuning_records import TunedKernel
 
 
 class Storage(Protocol):
@@ -86,6 +87,16 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Release the database. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class KeepsTunedKernels(Protocol):
+    """A storage that also contains kernels of the tuner."""
+
+    def tuned_kernels(self, workload: str, device: str) -> list[TunedKernel]:
+        """For each method of search, the newest kernel of the runs with the most trials, by the
+        tuner's name of the workload and the name of the GPU."""
         ...
 
 

@@ -16,6 +16,7 @@ from tilewright.core.records import (
     Workload,
 )
 from tilewright.core.roles.evaluating import Builder, Checker, Runner
+from tilewright.core.tuning_records import TunableWorkload, TunedKernel
 
 Data: TypeAlias = bytes | memoryview
 """The bytes of an array; a `memoryview` of bytes takes no copy of a large one."""
@@ -192,6 +193,21 @@ class Untimed(Protocol):
     @property
     def untimed(self) -> str | None:
         """What is missing and what to do, as a clause ("no GPU ..."); None if all is there."""
+        ...
+
+
+@runtime_checkable
+class ComparesTuned(Protocol):
+    """A task with which kernels of the tuner can be compared, if the tuner has tuned its
+    workload."""
+
+    @property
+    def tunable(self) -> TunableWorkload | None:
+        """What the tuner must tune; None if it cannot tune the workload, or not on this machine."""
+        ...
+
+    def tuned_baseline(self, kernel: TunedKernel) -> str:
+        """The text of the baseline, which is evaluated under the kernel's name as proposer."""
         ...
 
 

@@ -18,6 +18,7 @@ from tilewright.targets.cuda.device.baselines import baselines_of
 from tilewright.targets.cuda.device.build import FLAGS as DEVICE_FLAGS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
 from tilewright.targets.cuda.device.peaks import in_words, measured_peaks
+from tilewright.targets.cuda.device.tuned import tunable
 from tilewright.targets.cuda.faults import KINDS as FAILURES
 from tilewright.targets.cuda.kernelbench import wrong_products
 from tilewright.targets.cuda.launcher import parameters
@@ -89,6 +90,7 @@ class CudaTarget:
         shape = parse_shape(spec)
         reduced, start = self.reduced(shape), self.starting_kernel(shape)
         architecture, lowest = architecture_for(settings), lowest_precision(settings)
+        gpu = find_gpu()
         return self.task(
             shape.workload(self.name),
             reduced.workload(self.name),
@@ -100,10 +102,11 @@ class CudaTarget:
             {"naive": start, **pytorch(shape)},
             create_problem(shape),
             shape.sizes,
-            find_gpu(),
+            gpu,
             self.templates_of(shape, architecture, lowest),
             lambda: wrong_products(shape, 0),
             lowest,
+            tunable(shape, gpu) if gpu else None,
         )
 
     def reduced(self, shape: Shape) -> Shape:

@@ -8,6 +8,7 @@ from functools import cached_property
 from tilewright.core.compiled_code import CompiledCode
 from tilewright.core.records import AttackResult, Candidate, Failed, Workload, content_id
 from tilewright.core.roles import Builder, CheckCase, Checker, Runner
+from tilewright.core.tuning_records import TunableWorkload, TunedKernel
 from tilewright.native.settings import EvaluationSettings
 from tilewright.parts import inputs
 from tilewright.parts.hostile import OpenCase
@@ -24,6 +25,7 @@ from tilewright.targets.cuda.device.evaluator import (
 )
 from tilewright.targets.cuda.device.gpus import Gpu
 from tilewright.targets.cuda.device.runner import DeviceRunner
+from tilewright.targets.cuda.device.tuned import text_of
 from tilewright.targets.cuda.evaluation import CudaEvaluation
 from tilewright.targets.cuda.hostile import hostile_kernels
 from tilewright.targets.cuda.models.oracle import find_torch
@@ -57,8 +59,11 @@ class CudaTask:
         templates: Mapping[str, str] | None = None,
         published: Callable[[], Sequence[AttackResult]] = list,
         lowest: str = "",
+        tunable: TunableWorkload | None = None,
     ) -> None:
         self.workload = workload
+        self.tunable = tunable
+        """What the tuner calls this workload, if it can tune the workload on this GPU."""
         self.start = start
         self.baselines = baselines
         self._full = full_problem, full_sizes
@@ -135,10 +140,16 @@ class CudaTask:
         device = self.device
         checker = DeviceChecker(device, self.on_the_cpu())
         roles = DeviceBuilder(device, self.rules), checker, DeviceRunner(device)
-        if not WAYS.keys() & self.baselines.keys():
+        with_torch = bool(WAYS.keys() & self.baselines.keys())
+        if not with_torch and self.tunable is None:
             return roles
-        beside = WithBaselines(roles, device, self.baselines, find_torch())
+        torch = find_torch() if with_torch else None
+        beside = WithBaselines(roles, device, self.baselines, torch)
         return beside, beside, beside
+
+    def tuned_baseline(self, kernel: TunedKernel) -> str:
+        """The text of the baseline for a kernel of the tuner."""
+        return text_of(kernel)
 
     def code(self, source: str) -> CompiledCode | Failed:
         """The machine code of a kernel for the architecture of this task."""

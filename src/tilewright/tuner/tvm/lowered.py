@@ -42,6 +42,31 @@ def lowered_kernel(module: Any) -> LoweredKernel:
     Runs the passes that place, compact and version buffers, but not code generation. This takes
     milliseconds.
     """
+    seen = _seen(module)
+    vthreads = seen.threads.get("vthread.x", 1)
+    return LoweredKernel(
+        grid=seen.threads.get("blockIdx.x", 1),
+        vthreads=vthreads,
+        threads=seen.threads.get("threadIdx.x", 1),
+        shared=tuple(seen.shared),
+        local=tuple(seen.local),
+        shared_bytes=seen.shared_bytes,
+    )
+
+
+def launch_extents(module: Any) -> tuple[list[int], list[int]]:
+    """The sizes of the grid and of a block, each along x, y and z, of a scheduled module with one
+    GPU kernel.
+    """
+    threads = _seen(module).threads
+    grid, block = (
+        [threads.get(f"{what}.{axis}", 1) for axis in "xyz"] for what in ("blockIdx", "threadIdx")
+    )
+    return grid, block
+
+
+def _seen(module: Any) -> _Seen:
+    """The threads and buffers of the one function of a scheduled module."""
     import tvm
     from tvm import s_tir
 
@@ -60,15 +85,7 @@ def lowered_kernel(module: Any) -> LoweredKernel:
     seen = _Seen()
     (function,) = passes(module).functions.values()
     _walk(function.body, seen)
-    vthreads = seen.threads.get("vthread.x", 1)
-    return LoweredKernel(
-        grid=seen.threads.get("blockIdx.x", 1),
-        vthreads=vthreads,
-        threads=seen.threads.get("threadIdx.x", 1),
-        shared=tuple(seen.shared),
-        local=tuple(seen.local),
-        shared_bytes=seen.shared_bytes,
-    )
+    return seen
 
 
 def _walk(statement: Any, seen: _Seen) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from tilewright.core.errors import InternalError, OutputError
 from tilewright.core.files import refuse_special_files
 from tilewright.tuner.tvm.analysis import dtype_of, output_position
+from tilewright.tuner.tvm.launchable import launchable
 from tilewright.tuner.tvm.trials import schedule_from_trace
 
 _SNIPPET = '''"""Runs the tuned kernel {name} on arrays of your own. Needs apache-tvm and numpy.
@@ -103,6 +104,8 @@ def write_result(
     folder.mkdir(parents=True, exist_ok=True)
     extension, source = _source(schedule.mod, target)
     gpu = str(target.kind.name) == "cuda"
+    if gpu:
+        source = launchable(function, schedule.mod, source) or source
     files: dict[str, str] = {
         "trace.json": json.dumps(json.loads(trace), indent=1) + "\n",
         f"kernel.{extension}": source,
@@ -114,6 +117,14 @@ def write_result(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / "kernel.so", *(folder / name for name in files)]
+
+
+def launchable_kernel(function: Any, schedule: Any, target: Any) -> str | None:
+    """The kernel of a schedule as one file of CUDA C++ with a host function, on a GPU, if it can be
+    written in this form (`launchable`).
+    """
+    extension, source = _source(schedule.mod, target)
+    return launchable(function, schedule.mod, source) if extension == "cu" else None
 
 
 def export_database(

@@ -95,6 +95,15 @@ af-ds-unrelated with one of other families of workloads. roller measures up to 5
 constructed by rules. random is the baseline that any search must beat."""
 
 
+def method_name(method: Method) -> str:
+    """The name of a method in tables of kernels: the paper's, if it is one of the paper's."""
+    if method.space == "full":
+        return "MetaSchedule"
+    if (method.search, method.features) == ("gradient", "analytical"):
+        return "AF-DS" if method.space == "restricted" else "AF-DS with knobs"
+    return f"{method.search} search on {method.features} features"
+
+
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
     """Whether a search's cost model is by default trained on the measurements in the package.
 
