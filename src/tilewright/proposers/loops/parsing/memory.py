@@ -26,6 +26,7 @@ from tilewright.proposers.loops.ir import (
     Element,
     Expr,
     For,
+    Negative,
     Number,
     Statement,
     Var,
@@ -94,8 +95,11 @@ class Memory(Functions):
         self._printed.pop()
         at = [Value(Var(n), "int", (0, s - 1)) for n, s in zip(names, sizes, strict=True)]
         if down:  # the last element is moved first
+            assert source is not None
             last = number(count - 1)
-            at = [Value(Binary("-", last.expr, at[0].expr), "int", at[0].interval)]
+            target = replace(target, offset=plus(target.offset, last))
+            source = replace(source, offset=plus(source.offset, last))
+            at = [Value(Negative(at[0].expr), "int", (1 - count, 0))]
         value: Expr = Number("0" if is_whole(target.type) else "0.0f")
         if source is not None:
             value = _element(source, at)

@@ -12,8 +12,9 @@ After::
     for (int i = 0; i < 64; i++) s0 = s0 + X[i] * Y[i];
 
 Other rewrites can then choose how often to unroll it. `s1` keeps the value that it has before the
-loop. Elements that a loop keeps for later iterations are read again: `windows.py`. Updates that go
-through copies of variables are written at once: `copies.py`. Sums of several terms, such as
+loop. Elements that a loop keeps for later iterations are read again: `windows.py`. Arrays whose
+elements are shifted stay in place: `delay_lines.py`. Updates that go through copies of variables
+are written at once: `copies.py`. Sums of several terms, such as
 `s = s + (X[i] + X[i + 1])`, are first split.
 """
 
@@ -52,6 +53,7 @@ from tilewright.proposers.loops.ir import (
     with_loop,
 )
 from tilewright.proposers.loops.rewrites.copies import without_copies
+from tilewright.proposers.loops.rewrites.delay_lines import without_shifts
 from tilewright.proposers.loops.rewrites.windows import without_window
 
 _MOST_PARTS = 4000
@@ -61,6 +63,10 @@ _MOST_PARTS = 4000
 def roll(kernel: Kernel, number: int) -> Kernel:
     """The kernel with loop `number` rolled. Raises `NotApplicableError`."""
     loop = loops(kernel)[number]
+    try:
+        return without_shifts(kernel, number)
+    except NotApplicableError:
+        pass
     shorter = without_copies(loop, visible_types(kernel, number))
     if shorter != loop:
         return with_loop(kernel, number, (shorter,))
