@@ -12,7 +12,12 @@ begins; the same command continues. The table of finished groups is printed and 
 FOLDER/table.txt and table.json.
 
     python benchmarks/gpu/compare.py FOLDER [--arms default af-ds ...] [--workloads M4 R2 ...]
-        [--trials 100] [--seeds 2] [--seconds 500] [--target cuda] [--mock]
+        [--trials 100] [--after 60 120] [--seeds 2] [--seconds 500] [--target cuda] [--mock]
+    python benchmarks/gpu/compare.py FOLDER --paper [--table docs/results/tune-gpu.md]
+
+With --after, the kernels that the arms had found after these seconds of their own searches are
+compared too. --paper makes the table of the tuner's paper: default, af, ds and af-ds after 1 min,
+2 min and 1000 trials, with 3 seeds. Repeat the command until the table is complete.
 
 --mock measures nothing: times come from an analytical model with noise (see mock_device.py). The
 table and every line of runs.jsonl then say so.
@@ -22,9 +27,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,10 +44,23 @@ from tilewright.tuner.tvm.runner import MeasuringRules
 from tilewright.tuner.tvm.setup import ARMS
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
-from tilewright.tuning.comparison_table import table
-from tilewright.tuning.comparison_text import as_text
+from tilewright.tuning.comparison_table import Row, table
+from tilewright.tuning.comparison_text import HEAD, as_text, caption, cells
 from tilewright.tuning.instruments import real_instruments
 
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is compared: arms, the trials of each, times of their searches in seconds, and seeds."""
+
+    arms: tuple[str, ...]
+    trials: int
+    after_s: tuple[float, ...]
+    seeds: int
+
+
+PAPER = Protocol(("default", "af", "ds", "af-ds"), 1000, (60.0, 120.0), 3)
+"""The comparison of the paper that docs/tuner.md cites."""
 RULES = MeasuringRules(repeats=5, sample_s=0.005, timeout_s=20.0)
 
 
@@ -94,8 +114,8 @@ def summary(line: Mapping[str, Any]) -> str:
     )
 
 
-def report(folder: Path, target: TuningTarget, kind: str) -> None:
-    """The table, printed and written."""
+def report(folder: Path, target: TuningTarget, kind: str, page: Path | None, command: str) -> None:
+    """The table, printed and written. `page` also gets it, with the command that makes it."""
     runs = read_runs(folder)
     rows = table(runs)
     text = f"{target.device.name}: {kind}\n\n{as_text(rows)}"
@@ -103,21 +123,48 @@ def report(folder: Path, target: TuningTarget, kind: str) -> None:
     text += "".join(f"{note}\n" for note in sorted(notes))
     (folder / "table.txt").write_text(text)
     (folder / "table.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}))
+    if page is not None:
+        page.write_text(as_page(rows, target, kind, command, notes), encoding="utf-8")
     print(text)
+
+
+def as_page(
+    rows: Sequence[Row], target: TuningTarget, kind: str, command: str, notes: Collection[str]
+) -> str:
+    """The table as a page of Markdown that says where its numbers come from."""
+    lines = [HEAD, ("---",) * len(HEAD), *map(cells, rows)]
+    found = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    told = "\n".join(sorted(notes))
+    return (
+        f"# The tuner on a GPU\n\nOn {target.device.name}: {kind}. To repeat the comparison, run:\n"
+        f"\n```\n{command}\n```\n\n{found}\n\n{caption(rows)}\n{told}"
+    ).rstrip() + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     arms = [name for name, method in ARMS.items() if not method.pretrained]  # on a CPU
-    parser.add_argument("--arms", nargs="+", default=arms, choices=arms)
+    parser.add_argument("--arms", nargs="+", choices=arms)
     parser.add_argument("--workloads", nargs="+", default=["M4", "R2", "R11", "Y7"])
-    parser.add_argument("--trials", type=int, default=100)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--after", type=float, nargs="+", help="seconds of an arm's search")
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument(
+        "--paper", action="store_true", help="arms, trials, times and seeds of the tuner's paper"
+    )
+    parser.add_argument("--table", type=Path, help="also write the table to this page")
     parser.add_argument("--seconds", type=float, default=500.0)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--mock", action="store_true")
     arguments = parser.parse_args()
+    defaults = PAPER if arguments.paper else Protocol(tuple(arms), 100, (), 2)
+    chosen = Protocol(
+        tuple(arguments.arms or defaults.arms),
+        arguments.trials or defaults.trials,
+        tuple(arguments.after or defaults.after_s),
+        arguments.seeds or defaults.seeds,
+    )
     kind = LABEL if arguments.mock else "measured"
     try:
         target = parse_target(arguments.target)
@@ -128,17 +175,19 @@ def main() -> None:
         parser.error(f"{target.device.name} is not here: measure on it, or give --mock")
     if not claim(arguments.folder, kind):
         parser.error(f"{arguments.folder} does not hold times that are {kind}: name another folder")
-    budgets = dict.fromkeys(arguments.arms, arguments.trials)
-    checkpoints = tuple(sorted({max(1, arguments.trials // 10), arguments.trials}))
+    budgets = dict.fromkeys(chosen.arms, chosen.trials)
+    fewer = () if chosen.after_s else (max(1, chosen.trials // 10),)
+    checkpoints = tuple(sorted({*fewer, chosen.trials}))
     groups = [
-        Group(program, seed, budgets, checkpoints)
-        for seed in range(arguments.seeds)
+        Group(program, seed, budgets, checkpoints, chosen.after_s)
+        for seed in range(chosen.seeds)
         for program in programs
     ]
     try:
         compare(groups, target, arguments)
     finally:
-        report(arguments.folder, target, kind)
+        command = shlex.join(["python", "benchmarks/gpu/compare.py", *sys.argv[1:]])
+        report(arguments.folder, target, kind, arguments.table, command)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,14 @@ def tune_compare(
             "measures the largest of these numbers.",
         ),
     ] = "100,1000",
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS,SECONDS",
+            help="Also compare the kernels that the arms had found after these times of their "
+            "searches, such as 60,120.",
+        ),
+    ] = None,
     seeds: Annotated[
         int,
         typer.Option(
@@ -107,7 +115,7 @@ def tune_compare(
     measurement is stored in the output folder. If the command is interrupted, repeat it to
     continue. You may add arms, workloads or seeds when you repeat the command.
     """
-    names, counts = _arms(arms), _trials(trials)
+    names, counts, times = _arms(arms), _trials(trials), _times(after)
     identifiers = parse_identifiers(workloads)
 
     from tilewright.cli.console import notes
@@ -138,7 +146,7 @@ def tune_compare(
     for seed in range(seeds):
         for identifier in identifiers:
             program = WorkloadRequest(identifier=identifier).program()
-            group = Group(program, seed, budgets, counts)
+            group = Group(program, seed, budgets, counts, times)
             if is_finished(group, opened, read_runs(output)):
                 continue
             steps = _Steps(console, group)
@@ -166,10 +174,16 @@ class _Steps:
         self._said: dict[str, int] = {}
 
     def failed(self, arm: str, checkpoint: str, reason: str) -> None:
-        """Report that the best kernel of an arm failed when it was measured again."""
+        """Report that an arm has no kernel at a checkpoint, because all candidates had failed, or
+        because the best one failed when it was measured again."""
+        from tilewright.tuning.comparison_table import NONE_YET
+
+        amount = checkpoint if checkpoint.endswith(" s") else f"{checkpoint} trials"
+        told = f"the best of {amount} failed when it was measured again and is left out ({reason})"
+        if reason == NONE_YET:
+            told = f"after {amount}, {reason}, so this row is left out"
         self._console.print(
-            f"{self._group.program.name} seed {self._group.seed} {arm}: the best of {checkpoint} "
-            f"trials failed when it was measured again and is left out ({reason})",
+            f"{self._group.program.name} seed {self._group.seed} {arm}: {told}",
             markup=False,
             soft_wrap=True,
         )
@@ -228,3 +242,17 @@ def _trials(text: str) -> tuple[int, ...]:
     if len(counts) == 1:
         counts.append(max(1, counts[0] // 10))
     return tuple(sorted(set(counts)))
+
+
+def _times(text: str | None) -> tuple[float, ...]:
+    """The seconds after which arms are compared, ascending."""
+    found = []
+    for part in (text or "").split(",") if text is not None else ():
+        word = part.strip()
+        if not re.fullmatch(r"(?=.*[1-9])[0-9]{1,6}(\.[0-9]{1,3})?", word):
+            raise InputError(
+                f"--after {str(text)[:40]} contains {word[:20]!r}. Give positive numbers of "
+                "seconds below a million, separated by commas."
+            )
+        found.append(float(word))
+    return tuple(sorted(set(found)))

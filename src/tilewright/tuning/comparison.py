@@ -31,6 +31,7 @@ from tilewright.tuner.tvm.session import Budget, Tuning
 from tilewright.tuner.tvm.setup import ARMS, open_search
 from tilewright.tuner.tvm.targets import TuningTarget
 from tilewright.tuner.tvm.trials import Ledger, Trial
+from tilewright.tuning.comparison_table import NONE_YET, time_key
 from tilewright.tuning.confirmation import confirmed
 from tilewright.tuning.instruments import Instruments, OpenInstruments, real_instruments
 from tilewright.tuning.json_lines import append, read_lines
@@ -60,12 +61,17 @@ OnStep = Callable[[str, int, float | None], None]
 
 @dataclass(frozen=True)
 class Group:
-    """One workload and seed, for which all arms are run alternately."""
+    """One workload and seed, for which all arms are run alternately.
+
+    The best kernels of an arm are compared after `checkpoints` trials, and after it has searched
+    for `after_s` seconds. The turns of other arms do not count.
+    """
 
     program: Program
     seed: int
     budgets: Mapping[str, int]
     checkpoints: tuple[int, ...]
+    after_s: tuple[float, ...] = ()
 
     def name(self, target: TuningTarget) -> str:
         """The prefix of the names of this group's files."""
@@ -95,6 +101,7 @@ def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, 
     """Whether all arms of the group were confirmed together."""
     sessions: dict[str, set[str]] = {}
     looked_at = {str(checkpoint) for checkpoint in group.checkpoints}
+    times = {time_key(seconds) for seconds in group.after_s}
     for run in runs:
         same = (run["workload"], run["seed"], run["threads"], run["target"]) == (
             group.program.name,
@@ -104,7 +111,7 @@ def is_finished(group: Group, target: TuningTarget, runs: Sequence[Mapping[str, 
         )
         budget = group.budgets.get(run["arm"], 0)
         known = {*run["confirmed"], *run.get("unconfirmed", ())}
-        missing = {c for c in looked_at - known if int(c) <= budget}
+        missing = {c for c in looked_at - known if int(c) <= budget} | times - known
         if same and run["trials"] >= budget and not (missing and known):
             sessions.setdefault(run["session"], set()).add(run["arm"])
     return any(set(group.budgets) <= arms for arms in sessions.values())
@@ -212,6 +219,10 @@ class _Arm:
         timed = [t for t in self.trials[:trials] if t.failure is None]
         return min(timed, key=_seconds, default=None)
 
+    def best_within(self, seconds: float) -> TunedTrial | None:
+        """The fastest among the trials of the first `seconds` of its own search."""
+        return self.best(sum(trial.elapsed_s <= seconds for trial in self.trials))
+
     def _open(self) -> Tuning:
         search = open_search(
             self._group.program, self._target, ARMS[self.name], self._budget, self._group.seed
@@ -236,15 +247,24 @@ def _confirm(
 ) -> list[dict[str, Any]]:
     """Time the best kernels of all arms and checkpoints, and the reference, in the same rounds.
 
-    Of a kernel that fails now, `unconfirmed` says why at each checkpoint whose best it was.
+    `unconfirmed` says why an arm has no kernel at a checkpoint: all candidates had failed by then,
+    or the best kernel fails now.
     """
     module = schedule_rules.normalised(group.program.function)
     wanted: dict[str, TunedTrial] = {}
-    chosen: dict[tuple[str, int], str] = {}
+    chosen: dict[tuple[str, str], str] = {}
+    none_yet: dict[str, list[str]] = {arm.name: [] for arm in arms}
     for arm in arms:
-        for checkpoint in group.checkpoints:
-            best = arm.best(checkpoint)
-            if best is not None and checkpoint <= group.budgets[arm.name]:
+        found = {
+            str(checkpoint): arm.best(checkpoint)
+            for checkpoint in group.checkpoints
+            if checkpoint <= group.budgets[arm.name]
+        }
+        found |= {time_key(seconds): arm.best_within(seconds) for seconds in group.after_s}
+        for checkpoint, best in found.items():
+            if best is None:
+                none_yet[arm.name].append(checkpoint)
+            else:
                 wanted[best.key] = best
                 chosen[arm.name, checkpoint] = best.key
     workload = analyse(group.program.function, group.program.name).workload
@@ -292,15 +312,16 @@ def _confirm(
             "failures": _failures(arm.trials),
             "ledger": asdict(arm.ledger),
             "confirmed": {
-                str(checkpoint): by_key[key]
+                checkpoint: by_key[key]
                 for (name, checkpoint), key in chosen.items()
                 if name == arm.name and key in by_key
             },
             "unconfirmed": {
-                str(checkpoint): failed[key]
+                checkpoint: failed[key]
                 for (name, checkpoint), key in chosen.items()
                 if name == arm.name and key in failed
-            },
+            }
+            | dict.fromkeys(none_yet[arm.name], NONE_YET),
         }
         for arm in arms
     ]

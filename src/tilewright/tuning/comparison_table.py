@@ -16,11 +16,16 @@ from typing import Any
 
 Run = Mapping[str, Any]
 NEAR = 0.95
+NONE_YET = "no candidate was correct by then"
+"""Why an arm has no kernel at a checkpoint, if none failed when it was measured again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One arm at one number of trials, over some workloads.
+    """One arm at one checkpoint, over some workloads.
+
+    The checkpoint is a number of `trials`, or `after_s` seconds of the arm's search, after which
+    the runs had made `trials` trials (median).
 
     `seeds` is the number of different seeds, and `fewest_seeds` the number of seeds of the workload
     with the fewest, because an interrupted comparison has not run all seeds for each workload.
@@ -57,6 +62,31 @@ class Row:
     lowest_load: float
     highest_load: float
     kind: str
+    after_s: float | None = None
+
+
+def time_key(seconds: float) -> str:
+    """The name of a checkpoint after so many seconds of a search."""
+    return f"{seconds:g} s"
+
+
+def _seconds(checkpoint: str) -> float | None:
+    """The seconds of a checkpoint by time; None for a number of trials."""
+    return float(checkpoint.removesuffix(" s")) if checkpoint.endswith(" s") else None
+
+
+def _trials(run: Run, checkpoint: str) -> int:
+    """The number of a run's trials by a checkpoint."""
+    seconds = _seconds(checkpoint)
+    if seconds is None:
+        return int(checkpoint)
+    return sum(elapsed_s <= seconds for elapsed_s, _ in run["curve"])
+
+
+def _order(checkpoint: str) -> tuple[bool, float]:
+    """Checkpoints by time come first."""
+    seconds = _seconds(checkpoint)
+    return (seconds is None, float(checkpoint) if seconds is None else seconds)
 
 
 def latest(runs: Sequence[Run]) -> list[Run]:
@@ -75,17 +105,19 @@ def table(runs: Sequence[Run], baseline: str = "default") -> list[Row]:
     """One row for each arm and checkpoint, in the order of the runs."""
     runs = latest(runs)
     arms = list(dict.fromkeys(run["arm"] for run in runs))
-    checkpoints = sorted({int(c) for run in runs for c in run["confirmed"]})
+    checkpoints = sorted({c for run in runs for c in run["confirmed"]}, key=_order)
     base = baseline if baseline in arms else (arms[0] if arms else baseline)
     return [
         _row(arm, checkpoint, runs, base)
         for arm in arms
         for checkpoint in checkpoints
-        if any(run["arm"] == arm and str(checkpoint) in run["confirmed"] for run in runs)
+        if any(run["arm"] == arm and checkpoint in run["confirmed"] for run in runs)
     ]
 
 
-def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> dict[str, float]:
+def speedups(
+    runs: Sequence[Run], arm: str, checkpoint: int | str, baseline: str
+) -> dict[str, float]:
     """For each workload, the median over seeds of the paired speedup over the baseline's final
     result.
     """
@@ -95,19 +127,19 @@ def speedups(runs: Sequence[Run], arm: str, checkpoint: int, baseline: str) -> d
         if run["arm"] == baseline
         and run["confirmed"]
         # An earlier checkpoint does not replace one whose kernel failed when it was measured again.
-        and str(last := max(map(int, {**run["confirmed"], **run.get("unconfirmed", {})})))
+        and (last := max({**run["confirmed"], **run.get("unconfirmed", {})}, key=_order))
         in run["confirmed"]
     }
     return _by_workload(
         runs,
         arm,
-        checkpoint,
+        str(checkpoint),
         lambda run: finals.get(run["session"]),
     )
 
 
-def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
-    mine = [run for run in runs if run["arm"] == arm and str(checkpoint) in run["confirmed"]]
+def _row(arm: str, checkpoint: str, runs: Sequence[Run], baseline: str) -> Row:
+    mine = [run for run in runs if run["arm"] == arm and checkpoint in run["confirmed"]]
     against = speedups(runs, arm, checkpoint, baseline)
     library = _by_workload(
         runs,
@@ -119,7 +151,7 @@ def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
     reached = [found for found in near if found is not None]
     return Row(
         arm=arm,
-        trials=checkpoint,
+        trials=round(median(_trials(run, checkpoint) for run in mine)),
         workloads=len({run["workload"] for run in mine}),
         compared=len(against),
         seeds=len({run["seed"] for run in mine}),
@@ -138,16 +170,17 @@ def _row(arm: str, checkpoint: int, runs: Sequence[Run], baseline: str) -> Row:
         lowest_load=min(run["load_average"] for run in mine),
         highest_load=max(run["load_average"] for run in mine),
         kind="; ".join(sorted({run.get("kind", "measured") for run in mine})),
+        after_s=_seconds(checkpoint),
     )
 
 
 def _by_workload(
-    runs: Sequence[Run], arm: str, checkpoint: int, other: Callable[[Run], float | None]
+    runs: Sequence[Run], arm: str, checkpoint: str, other: Callable[[Run], float | None]
 ) -> dict[str, float]:
     """For each workload the median over seeds of other(run) / the arm's confirmed seconds."""
     ratios: dict[str, list[float]] = {}
     for run in runs:
-        if run["arm"] == arm and str(checkpoint) in run["confirmed"]:
+        if run["arm"] == arm and checkpoint in run["confirmed"]:
             theirs = other(run)
             if theirs is not None:
                 ratio = theirs / _confirmed(run, checkpoint)
@@ -155,19 +188,20 @@ def _by_workload(
     return {workload: median(values) for workload, values in ratios.items()}
 
 
-def _to_near(run: Run, runs: Sequence[Run], checkpoint: int) -> tuple[int, float] | None:
+def _to_near(run: Run, runs: Sequence[Run], checkpoint: str) -> tuple[int, float] | None:
     """Trials and seconds until 95 % of the group's best throughput, as the searches measured it."""
     best = min(
         (s for r in runs if r["session"] == run["session"] for _, s in r["curve"] if s is not None),
         default=math.inf,
     )
-    for count, (elapsed_s, seconds) in enumerate(run["curve"][:checkpoint], start=1):
+    curve = run["curve"][: _trials(run, checkpoint)]
+    for count, (elapsed_s, seconds) in enumerate(curve, start=1):
         if seconds is not None and best / seconds >= NEAR:
             return count, elapsed_s
     return None
 
 
-def _variability(runs: Sequence[Run], checkpoint: int) -> float | None:
+def _variability(runs: Sequence[Run], checkpoint: str) -> float | None:
     by_workload: dict[str, list[float]] = {}
     for run in runs:
         by_workload.setdefault(run["workload"], []).append(1 / _confirmed(run, checkpoint))
@@ -180,8 +214,8 @@ def _overhead(run: Run) -> float:
     return float((ledger["search_s"] + ledger["replay_s"]) / ledger["wall_s"])
 
 
-def _confirmed(run: Run, checkpoint: int) -> float:
-    return float(median(run["confirmed"][str(checkpoint)]))
+def _confirmed(run: Run, checkpoint: str) -> float:
+    return float(median(run["confirmed"][checkpoint]))
 
 
 def _geomean(values: Sequence[float]) -> float | None:

@@ -17,7 +17,7 @@ def cells(row: Row) -> tuple[str, ...]:
     some = row.compared if row.compared == row.workloads else f"{row.compared} of {row.workloads}"
     return (
         row.arm,
-        str(row.trials),
+        str(row.trials) if row.after_s is None else f"{row.trials} in {row.after_s:g} s",
         str(some),
         _number(row.speedup),
         "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -97,6 +99,54 @@ def test_a_killed_run_goes_on_after_its_last_candidate(
     assert [elapsed_s for elapsed_s, _ in run["curve"][:3]] == [
         json.loads(line)["elapsed_s"] for line in lines[:3]
     ]
+
+
+def test_the_table_of_the_paper_goes_on_after_kill_9(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With few trials; the times after which the arms are compared are times of their searches."""
+    options = ["--mock", "--paper", "--trials", "90", "--after", "0.001", "1000", "--seeds", "1",
+               "--arms", "af-ds", "random"]  # fmt: skip
+    out, page = tmp_path / "out", tmp_path / "page.md"
+    kept = out / "measurements" / "M0-s0-t1-af-ds.jsonl"
+    words = [sys.executable, str(FOLDER / "compare.py"), str(out), "--target", "nvidia/h100"]
+    process = subprocess.Popen([*words, "--workloads", "M0", *options])
+    while not kept.exists() or len(kept.read_text().splitlines()) < 3:
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    assert not (out / "runs.jsonl").exists()
+    before = [json.loads(line) for line in kept.read_text().splitlines()[:3]]
+    compare(monkeypatch, out, *options, "--table", str(page))
+    assert lines_of(kept)[:3] == before
+    runs = lines_of(out / "runs.jsonl")
+    assert [run["arm"] for run in runs] == ["af-ds", "random"]
+    for run in runs:
+        assert set(run["confirmed"]) == {"90", "1000 s"}
+        assert run["unconfirmed"] == {"0.001 s": "no candidate was correct by then"}
+    text = page.read_text()
+    assert "mock (analytical time model with noise, nothing was measured)" in text
+    assert "| af-ds | 90 in 1000 s | 1 | " in text
+    assert "benchmarks/gpu/compare.py" in text
+    monkeypatch.setattr("tilewright.tuning.comparison._Arm.step", None)  # nothing is left to do
+    compare(monkeypatch, out, *options)
+    assert lines_of(out / "runs.jsonl") == runs
+
+
+def test_the_paper_is_compared_with_its_own_arms_trials_times_and_seeds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    groups: list[Any] = []
+    monkeypatch.syspath_prepend(str(FOLDER))
+    script = importlib.import_module("compare")
+    monkeypatch.setattr(script, "compare", lambda found, *_: groups.extend(found))
+    compare(monkeypatch, tmp_path, "--mock", "--paper", "--workloads", "M4", "R2")
+    assert [(group.program.name, group.seed) for group in groups] == [
+        ("M4", 0), ("R2", 0), ("M4", 1), ("R2", 1), ("M4", 2), ("R2", 2),
+    ]  # fmt: skip
+    assert groups[0].budgets == dict.fromkeys(["default", "af", "ds", "af-ds"], 1000)
+    assert (groups[0].checkpoints, groups[0].after_s) == ((1000,), (60.0, 120.0))
 
 
 def test_nothing_begins_after_the_time_is_over_and_the_next_call_goes_on(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tilewright.cli import console
-from tilewright.cli.tune_compare import _arms, _trials, show
+from tilewright.cli.tune_compare import _arms, _times, _trials, show
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.tuning.comparison_plots import best_so_far, render_plots
-from tilewright.tuning.comparison_table import latest, speedups, table
+from tilewright.tuning.comparison_table import NONE_YET, latest, speedups, table
 from tilewright.tuning.comparison_text import as_text, cells
 
 
@@ -45,6 +45,29 @@ def test_speedup_is_over_the_last_of_default_in_the_same_session() -> None:
     assert rows["af-ds", 4].against_reference == pytest.approx(2.0)
     assert rows["af-ds", 4].seconds_per_trial == pytest.approx(2.0)
     assert rows["af-ds", 4].overhead == pytest.approx(0.25)
+
+
+def test_kernels_are_also_compared_after_seconds_of_a_search() -> None:
+    runs = [_run("default", {4: 2.0}), _run("af-ds", {1: 2.0, 4: 1.0})]
+    for run, seconds in zip(runs, (4.0, 1.6), strict=True):
+        run["confirmed"]["2.5 s"] = [seconds]
+    runs[0]["unconfirmed"] = {"0.5 s": NONE_YET}
+    rows = {(row.arm, row.after_s): row for row in table(runs) if row.after_s is not None}
+    assert list(rows) == [("default", 2.5), ("af-ds", 2.5)]
+    assert rows["default", 2.5].trials == 2
+    assert rows["default", 2.5].speedup == pytest.approx(0.5)
+    assert rows["af-ds", 2.5].speedup == pytest.approx(1.25)
+    assert rows["af-ds", 2.5].trials_to_near is None  # the third trial comes later
+    assert cells(rows["af-ds", 2.5])[:2] == ("af-ds", "2 in 2.5 s")
+    assert [row.after_s for row in table(runs) if row.arm == "af-ds"] == [2.5, None, None]
+
+
+def test_times_are_read_from_text() -> None:
+    assert _times(None) == ()
+    assert _times("120, 60,0.5,60") == (0.5, 60.0, 120.0)
+    for wrong in ("", "0", "-1", "60;120", "1e3", "0.0"):
+        with pytest.raises(InputError, match="--after"):
+            _times(wrong)
 
 
 def test_an_earlier_checkpoint_is_no_baseline_for_a_last_one_that_failed() -> None:

@@ -536,6 +536,7 @@ def test_a_comparison_is_resumed_and_confirmed_together(program: Program, tmp_pa
     assert {line["arm"] for line in lines} == {"random", "af-ds"}
     assert {line["session"] for line in lines} == {lines[0]["session"]}
     assert not is_finished(replace(group, checkpoints=(1, 4)), target, read_runs(tmp_path))
+    assert not is_finished(replace(group, after_s=(60.0,)), target, read_runs(tmp_path))
     for line in lines:
         assert len(line["curve"]) == 4
         assert set(line["confirmed"]) == {"2", "4"}
