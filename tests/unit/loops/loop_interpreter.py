@@ -36,6 +36,7 @@ _FUNCTIONS: dict[str, Any] = {
     "fminf": np.minimum, "v_min": np.minimum, "v_sum": np.sum, "v_most": np.max,
     "v_least": np.min, "tanhf": np.tanh, "v_tanh": np.tanh, "logf": np.log, "v_log": np.log,
     "sinf": np.sin, "v_sin": np.sin, "cosf": np.cos, "v_cos": np.cos,
+    "v_sin_of_any": np.sin, "v_cos_of_any": np.cos,
     "erff": np.vectorize(math.erf), "v_erf": np.vectorize(math.erf), "v_less": np.less,
     "v_at_most": np.less_equal, "v_equal": np.equal, "v_differ": np.not_equal,
     "v_and": np.logical_and, "v_or": np.logical_or, "v_not": np.logical_not, "v_select": np.where,

@@ -22,7 +22,7 @@ from tilewright.proposers.loops.analysis.recurrences import (
     longest_chain,
 )
 from tilewright.proposers.loops.c_types import BYTES
-from tilewright.proposers.loops.functions import SCALAR_OF_REDUCTION
+from tilewright.proposers.loops.functions import OF_ANY_ANGLE, SCALAR_OF_REDUCTION
 from tilewright.proposers.loops.ir import (
     Assign,
     Binary,
@@ -44,7 +44,7 @@ from tilewright.proposers.loops.ir import (
 from tilewright.proposers.loops.mathematical import MATHEMATICAL_TEXTS
 
 _SCALARS_PER_CYCLE = 3.0
-_FUNCTION, _VECTOR_FUNCTION = 120.0, 20.0
+_FUNCTION, _VECTOR_FUNCTION, _ANY_ANGLE = 120.0, 20.0, 60.0
 """Costs of a function of math.h on a number and on a vector; a simple operation costs 1."""
 _COMBINED = 10.0
 """Cost of a function that combines the lanes of a vector."""
@@ -190,6 +190,8 @@ def _cost(expr: Expr, is_vector: bool) -> float:
         name = expr.function
         if name in SCALAR_OF_REDUCTION or "running" in name:
             return _COMBINED
+        if name in OF_ANY_ANGLE.values():
+            return _ANY_ANGLE
         if name in MATHEMATICAL_TEXTS:
             return _VECTOR_FUNCTION
         return 1.0 if name.startswith(("v_", *CHEAP_CALLS)) else _FUNCTION

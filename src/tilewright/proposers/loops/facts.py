@@ -15,6 +15,7 @@ from tilewright.proposers.c.syntax import LOOPS, declared_name, descendants, par
 
 FACTS = {
     "exponentials": "it calls expf",
+    "angles": "it computes sines or cosines",
     "divisions": "it divides by something other than a power of two",
     "roots": "it computes square roots",
     "updated-elements": "it changes an element of an array to a value that depends on this element",
@@ -29,6 +30,7 @@ FACTS = {
 
 _PATTERNS = {
     "exponentials": re.compile(r"\bexpf?\s*\("),
+    "angles": re.compile(r"\b(?:v_)?(?:sin|cos)(?:f?|_of_any)\s*\("),
     "roots": re.compile(r"sqrt|\bpowf?\s*\("),
     "updated-elements": re.compile(  # the last letter of a name is enough, and found sooner
         r"(?:\]|\)|\*\s*\w+)\s*(?:[-+*/%&|^]|<<|>>)=(?!=)|\]\s*(?:\+\+|--)|(?:\+\+|--)\s*\w+\s*\[|"

@@ -31,6 +31,9 @@ VECTOR_OF: Mapping[str, str] = {
 }  # fmt: skip
 """For each function on floats, the corresponding function on vectors."""
 
+OF_ANY_ANGLE: Mapping[str, str] = {"v_sin": "v_sin_of_any", "v_cos": "v_cos_of_any"}
+"""For each vector function with a branch for large angles, the function without a branch."""
+
 COMPARED: Mapping[str, tuple[str, bool]] = {
     "<": ("v_less", False), ">": ("v_less", True), "<=": ("v_at_most", False),
     ">=": ("v_at_most", True), "==": ("v_equal", False), "!=": ("v_differ", False),

@@ -114,6 +114,9 @@ class Whole:
                 made.setdefault(after, steps)
             if place == 0 and self._leaves_scalars(after):
                 ways += self._ways_in_lanes()
+        for after, steps in [*made.items()]:
+            more = [*steps]
+            made.setdefault(self._repeated("angles", after, more), more)
         found = [(steps, after) for after, steps in made.items()]
         yield from sorted(found, key=lambda one: compiled_time(one[1], _FLOAT * self._lanes))
 

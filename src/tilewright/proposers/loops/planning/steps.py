@@ -10,6 +10,7 @@ from typing import Self
 from tilewright.proposers.loops.analysis.changes import NotApplicableError, set_by, used_by
 from tilewright.proposers.loops.analysis.sharing import require_sharing
 from tilewright.proposers.loops.ir import For, Kernel, around, loops, statements
+from tilewright.proposers.loops.rewrites.angles import without_branches
 from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.lanes import lanes as in_lanes
@@ -45,10 +46,11 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "share": share,
     "roll": lambda kernel, loop, _: roll(kernel, loop),
     "weigh": lambda kernel, loop, _: weigh(kernel, loop),
+    "angles": lambda kernel, loop, _: without_branches(kernel, loop),
 }
 _WITHOUT_FACTOR = (
     "reciprocal", "exchange", "keep", "split", "interleave", "tabulate", "pack", "bytes",
-    "roll", "weigh",
+    "roll", "weigh", "angles",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _BESIDE_VARYING = ("vectorise", "accumulators", "lanes", "jam", "keep")
@@ -78,6 +80,8 @@ _SENTENCES = {
     "share": "divide the iterations of the loop over {variable} among {factor} threads",
     "roll": "roll the loop over {variable}, which repeats statements or keeps earlier values",
     "weigh": "compute the sum of a running sum in the loop over {variable} as a weighted sum",
+    "angles": "compute sines and cosines in the loop over {variable} without a branch for large "
+    "angles",
     "interleave": "move each load in the loop over {variable} to just before its use",
 }
 
