@@ -15,8 +15,7 @@ X, Y = var("i"), var("j")
 
 
 def expressions() -> st.SearchStrategy[Expr]:
-    number = st.integers(0, 5)
-    linear = st.builds(lambda a, b, c: X * a + Y * b + c, number, number, number)
+    linear = st.builds(lambda a, b, c: X * a + Y * b + c, number(), number(), number())
     return st.one_of(
         linear,
         st.builds(lambda e, n: quotient(e, n), linear, st.integers(2, 4)),
@@ -25,12 +24,27 @@ def expressions() -> st.SearchStrategy[Expr]:
     )
 
 
-def nest(guarded: bool, at: int) -> tuple[Loop, list[tuple[Command, tuple[Stmt, ...]]]]:
+def sizes() -> st.SearchStrategy[Expr]:
+    """Sizes between 1 and 5 that contain minimums in different places."""
+    least = st.builds(lambda n, a: minimum(Expr(n), X * a + 1), st.integers(1, 4), number())
+    return st.one_of(
+        st.builds(Expr, st.integers(1, 4)),
+        least,
+        st.builds(lambda e: Expr(5) - e, least),
+        st.builds(lambda e, n: quotient(e + (n - 1), n), least, st.integers(2, 3)),
+    )
+
+
+def number() -> st.SearchStrategy[int]:
+    return st.integers(0, 5)
+
+
+def nest(guarded: bool, at: int, step: int) -> tuple[Loop, list[tuple[Command, tuple[Stmt, ...]]]]:
     """`for i { [if (i > at)] first; for (j, step 2) second; }`, both commands with their path."""
     first, second = Command("first", ()), Command("second", ())
     head: Stmt = Guard((Compare(">", X, Expr(at)),), (first,)) if guarded else first
     inner = Loop("j", Expr(), minimum(Expr(5), Expr(6) - X), 2, (second,))
-    outer = Loop("i", Expr(), Expr(4), 1, (head, inner))
+    outer = Loop("i", Expr(), Expr(4), step, (head, inner))
     paths = {s: above for s, above in walk_paths((outer,)) if isinstance(s, Command)}
     return outer, [(first, paths[first]), (second, paths[second])]
 
@@ -38,7 +52,7 @@ def nest(guarded: bool, at: int) -> tuple[Loop, list[tuple[Command, tuple[Stmt, 
 def instances(region: Region) -> list[tuple[dict[str, int], set[int]]]:
     """Every iteration of a statement with the points it touches."""
     found = []
-    for i in range(4):
+    for i in range(0, 4, region.loops[0].step):
         for j in range(0, min(5, 6 - i), 2) if len(region.loops) > 1 else [0]:
             values = {"i": i, "j": j}
             guards = [s for s in region.above if isinstance(s, Guard)]
@@ -48,14 +62,14 @@ def instances(region: Region) -> list[tuple[dict[str, int], set[int]]]:
     return found
 
 
-@settings(max_examples=60, derandomize=True)
-@given(expressions(), expressions(), st.integers(1, 4), st.booleans(), st.integers(-1, 3))
+@settings(max_examples=120, derandomize=True)
+@given(expressions(), expressions(), sizes(), st.booleans(), st.integers(-1, 3), st.integers(1, 2))
 def test_answers_are_those_of_walking_through_all_iterations(
-    low: Expr, high: Expr, extent: int, guarded: bool, at: int
+    low: Expr, high: Expr, extent: Expr, guarded: bool, at: int, step: int
 ) -> None:
-    outer, ((first, above), (second, below)) = nest(guarded, at)
+    outer, ((first, above), (second, below)) = nest(guarded, at, step)
     low = low.substituted({"j": Expr(1)})
-    write = Region(first, above, 0, ((low, Expr(extent)),))
+    write = Region(first, above, 0, ((low, extent),))
     read = Region(second, below, 1, ((high, Expr(2)),))
     ours, theirs = instances(write), instances(read)
     pairs = [(a, b) for a, p in ours for b, q in theirs if p & q]
@@ -79,6 +93,16 @@ def test_a_read_after_the_inner_loop_sees_all_its_iterations() -> None:
     assert not uncovered(used, (written,), outer)
     assert uncovered(beyond, (written,), outer)
     assert uncovered(before, (written,), outer)
+
+
+def test_loops_over_one_variable_with_different_steps_are_not_counted_alike() -> None:
+    first, second, k = Command("first", ()), Command("second", ()), var("k")
+    inner = Loop("k", Expr(), Expr(256), 64, (first,))
+    outer = Loop("k", Expr(), Expr(256), 16, (inner, second))
+    once = Region(first, (outer, inner), 0, ((k, Expr(1)),))
+    later = Region(second, (outer,), 1, ((k + 48, Expr(1)),))
+    assert meet(once, later)
+    assert not meet(once, later, (outer,))
 
 
 def test_blocks_of_a_wide_move_lie_apart() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 Bounds: TypeAlias = tuple[float, float]
@@ -52,20 +53,29 @@ class Minimum:
 Atom: TypeAlias = Var | Quotient | Remainder | Minimum
 
 
+class _Remembered:
+    """What is computed when it is first needed, because many expressions exist only for a
+    moment."""
+
+    __slots__ = ("_hash", "_named")
+    _hash: int
+    _named: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(_Remembered):
     """`const` plus the sum of `coefficient * atom`. Terms are sorted, and no coefficient is
     zero."""
 
     const: int = 0
     terms: tuple[tuple[Atom, int], ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.const, self.terms)))
 
     def __hash__(self) -> int:
-        return self._hash
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash((self.const, self.terms)))
+            return self._hash
 
     def __add__(self, other: Expr | int) -> Expr:
         other = as_expr(other)
@@ -93,7 +103,13 @@ class Expr:
 
     def names(self) -> frozenset[str]:
         """Every variable in the expression."""
-        return _names(self.terms) if self.terms else _NO_NAMES
+        if not self.terms:
+            return _NO_NAMES
+        try:
+            return self._named
+        except AttributeError:
+            object.__setattr__(self, "_named", _names(self.terms))
+            return self._named
 
     def atoms(self) -> Iterator[Atom]:
         """All atoms; inner atoms come before the atoms that contain them."""
@@ -138,7 +154,7 @@ def _names(terms: tuple[tuple[Atom, int], ...]) -> frozenset[str]:
             found.add(atom.name)
         else:
             for part in _parts(atom):
-                found |= _names(part.terms)
+                found |= part.names()
     return frozenset(found)
 
 
@@ -231,9 +247,36 @@ def bounds(expr: Expr, env: Mapping[str, Bounds]) -> Bounds:
     return low, high
 
 
+def evaluated(expr: Expr, values: Mapping[str, int]) -> int:
+    """The value of an expression if `values` contains all of its variables."""
+    total = expr.const
+    for atom, coefficient in expr.terms:
+        total += coefficient * _evaluated(atom, values)
+    return total
+
+
+def _evaluated(atom: Atom, values: Mapping[str, int]) -> int:
+    if isinstance(atom, Var):
+        return values[atom.name]
+    if isinstance(atom, Quotient):
+        return evaluated(atom.of, values) // atom.by
+    if isinstance(atom, Remainder):
+        return evaluated(atom.of, values) % atom.by
+    return min(evaluated(atom.left, values), evaluated(atom.right, values))
+
+
 def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
     """The same value without the minimums, quotients and remainders that `env` decides, and without
     quotients and remainders that together are a multiple of their dividend."""
+    if all(isinstance(a, Var) and not _is_point(env.get(a.name)) for a, _ in expr.terms):
+        return expr
+    return _simplified(expr, tuple((name, env[name]) for name in expr.names() if name in env))
+
+
+@lru_cache(maxsize=1 << 14)
+def _simplified(expr: Expr, ranges: tuple[tuple[str, Bounds], ...]) -> Expr:
+    """Cached, because each version of a kernel contains most expressions of the previous one."""
+    env = dict(ranges)
 
     def change(atom: Atom) -> Expr:
         if isinstance(atom, Var):
@@ -244,8 +287,6 @@ def simplified(expr: Expr, env: Mapping[str, Bounds]) -> Expr:
             return folded
         return _decided(folded.terms[0][0], env)
 
-    if all(isinstance(a, Var) and not _is_point(env.get(a.name)) for a, _ in expr.terms):
-        return expr
     return _rejoined(expr.rebuilt(change))
 
 

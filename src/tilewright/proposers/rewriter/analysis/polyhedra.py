@@ -8,9 +8,11 @@ takes long, the conservative answer is returned: there may be a dependence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
+from math import prod
 
 import islpy as isl
 
@@ -23,11 +25,57 @@ from tilewright.proposers.rewriter.analysis.intervals import (
     same_points,
 )
 from tilewright.proposers.rewriter.analysis.region import Region
-from tilewright.proposers.rewriter.expr import Atom, Expr, Minimum, Quotient, Remainder, Var
+from tilewright.proposers.rewriter.expr import (
+    Atom,
+    Expr,
+    Minimum,
+    Quotient,
+    Remainder,
+    Var,
+    quotient,
+)
 from tilewright.proposers.rewriter.ir import Condition, Guard, Loop
 
 MAX_OPERATIONS = 200_000
 """Maximum work of isl for one question, in its own unit: about 50 milliseconds."""
+MAX_LIMITS = 8
+"""Maximum number of limits that replace one limit with minimums."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of a region's variables in the text for isl: a prefix and the variable.
+
+    Variables in `shared` have their own prefixes. The dimension of a loop in `counted` is the
+    number of its iteration. Otherwise, isl would need one more variable for each loop whose step is
+    not 1.
+    """
+
+    prefix: str
+    shared: Mapping[str, str]
+    counted: Mapping[str, Loop]
+
+    def dim(self, name: str) -> str:
+        """The dimension of a variable."""
+        return f"{self.shared.get(name, self.prefix)}_{name}"
+
+    def value(self, name: str) -> str:
+        """The value of a variable."""
+        loop = self.counted.get(name)
+        return self.dim(name) if loop is None else _count(loop, self.dim(name))
+
+
+def _count(loop: Loop, iteration: str) -> str:
+    return f"({loop.lower.const} + {loop.step}*{iteration})"
+
+
+def _counted(region: Region) -> Mapping[str, Loop]:
+    return {s.var: s for s in region.loops if s.step > 1 and s.lower.is_const}
+
+
+def _are_distinct(regions: Iterable[Region]) -> bool:
+    """Whether each variable belongs to a single loop in each region."""
+    return all(len({s.var for s in r.loops}) == len(r.loops) for r in regions)
 
 
 def meet(
@@ -59,16 +107,21 @@ def _meet(
         return True
     if apart is None and beyond is None and meet_at_once(first, second):
         return True
-    text = [*_domain(first, "a"), *_domain(second, "b")]
-    text += [f"a_{s.var} = b_{s.var}" for s in same]
+    shared = {s.var: "c" for s in same}
+    counts = _are_distinct((first, second)) and all(
+        s in r.loops for r in (first, second) for s in same
+    )
+    mine = _Names("a", shared, _counted(first) if counts else {})
+    theirs = _Names("b", shared, _counted(second) if counts else {})
+    text = [*_domain(first, mine), *_domain(second, theirs)]
     if apart is not None:
-        text.append(f"a_{apart.var} != b_{apart.var}")
+        text.append(f"{mine.value(apart.var)} != {theirs.value(apart.var)}")
     if beyond is not None:
-        text.append(f"a_{beyond[0].var} > b_{beyond[1].var}")
+        text.append(f"{mine.value(beyond[0].var)} > {theirs.value(beyond[1].var)}")
     points = _points(len(first.dims))
-    text += [*_inside(first, "a", points), *_inside(second, "b", points)]
-    names = [*_names(first, "a"), *_names(second, "b"), *points]
-    return not _is_empty(f"{{ [{', '.join(names)}] : {' and '.join(text)} }}")
+    text += [*_inside(first, mine, points), *_inside(second, theirs, points)]
+    names = dict.fromkeys([*_dims(first, mine), *_dims(second, theirs), *points])
+    return not _is_empty(f"{{ [{', '.join(names)}] : {_all(text)} }}")
 
 
 def uncovered(read: Region, writes: Iterable[Region], loop: Loop | None) -> bool:
@@ -86,10 +139,12 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop | None) -> b
     if loop is not None and covered(read, writes, loop):
         return False
     points = _points(len(read.dims))
-    outer = _names(read, "b", more=False)
+    counts = _are_distinct((read, *writes))
+    reading = _Names("b", {}, _counted(read) if counts else {})
+    outer = _dims(read, reading, more=False)
     space = ", ".join([*outer, *points])
-    spread = _exists(_names(read, "b")[len(outer) :])
-    inside = " and ".join([*_domain(read, "b"), *_inside(read, "b", points)])
+    spread = _exists(_dims(read, reading)[len(outer) :])
+    inside = _all([*_domain(read, reading), *_inside(read, reading, points)])
     written: list[str] = []
     for write in writes:
         shared = [s for s in read.loops if s in write.loops]
@@ -97,12 +152,13 @@ def _uncovered(read: Region, writes: tuple[Region, ...], loop: Loop | None) -> b
             return True
         kept = shared[: shared.index(loop) + 1] if loop is not None else []
         free = shared[len(kept) :]
-        equal = [f"a_{s.var} = b_{s.var}" for s in kept]
-        before = _before(write, read, free)
+        writing = _Names("a", {s.var: "b" for s in kept}, _counted(write) if counts else {})
+        before = _before((write, writing), (read, reading), free)
         if before is None or never_in_turn(write, read, kept) or lie_apart(write, read):
             continue
-        body = " and ".join([*_domain(write, "a"), *equal, before, *_inside(write, "a", points)])
-        written.append(f"{{ [{space}] : {_exists(_names(write, 'a'))}({body}) }}")
+        own = [n for n in _dims(write, writing) if n not in outer]
+        body = _all([*_domain(write, writing), before, *_inside(write, writing, points)])
+        written.append(f"{{ [{space}] : {_exists(own)}({body}) }}")
     if not written and certain(read):
         return True
     return _exceeds(f"{{ [{space}] : {spread}({inside}) }}", tuple(written))
@@ -126,16 +182,19 @@ def _exceeds(text: str, parts: tuple[str, ...]) -> bool:
         return True
 
 
-def _before(first: Region, second: Region, loops: list[Loop]) -> str | None:
-    """The condition that `first` runs before `second`, given their common loops; None if it never
-    does."""
+def _before(
+    first: tuple[Region, _Names], second: tuple[Region, _Names], loops: list[Loop]
+) -> str | None:
+    """The condition that the first region's statement runs before the second's, given their common
+    loops; None if it never does."""
     cases: list[str] = []
     equal: list[str] = []
     for loop in loops:
-        cases.append(" and ".join([*equal, f"a_{loop.var} < b_{loop.var}"]))
-        equal.append(f"a_{loop.var} = b_{loop.var}")
-    if first.position < second.position:
-        cases.append(" and ".join(equal or ["1 = 1"]))
+        earlier, later = first[1].value(loop.var), second[1].value(loop.var)
+        cases.append(_all([*equal, f"{earlier} < {later}"]))
+        equal.append(f"{earlier} = {later}")
+    if first[0].position < second[0].position:
+        cases.append(_all(equal))
     return "(" + " or ".join(f"({c})" for c in cases) + ")" if cases else None
 
 
@@ -143,71 +202,113 @@ def _points(count: int) -> list[str]:
     return [f"p{n}" for n in range(count)]
 
 
-def _names(region: Region, prefix: str, *, more: bool = True) -> list[str]:
-    extra = [f"{prefix}_{name}" for name, _, _ in region.more] if more else []
-    return [f"{prefix}_{s.var}" for s in region.loops] + extra
+def _dims(region: Region, names: _Names, *, more: bool = True) -> list[str]:
+    extra = [names.dim(name) for name, _, _ in region.more] if more else []
+    return [names.dim(s.var) for s in region.loops] + extra
 
 
 def _exists(names: list[str]) -> str:
     return f"exists {', '.join(names)} : " if names else ""
 
 
-def _domain(region: Region, prefix: str) -> list[str]:
+def _all(tests: Iterable[str]) -> str:
+    """A condition that all of the tests are true, each of which is written once."""
+    return " and ".join(dict.fromkeys(tests)) or "1 = 1"
+
+
+def _domain(region: Region, names: _Names) -> list[str]:
     """The iterations in which a statement runs, and the conditions of its region."""
-    text = ["1 = 1"]
+    text = []
     path = (*region.above, region.stmt)
     for around, inner in pairwise(path):
         if isinstance(around, Loop):
-            name, first = f"{prefix}_{around.var}", _text(around.lower, prefix)
-            text.append(f"{first} <= {name} and {name} < {_text(around.upper, prefix)}")
-            if around.step > 1:
-                text.append(f"({name} - {first}) mod {around.step} = 0")
+            value = names.value(around.var)
+            if around.var in names.counted:
+                text.append(f"0 <= {names.dim(around.var)}")
+            else:
+                first = _text(around.lower, names)
+                text.append(f"{first} <= {value}")
+                if around.step > 1:
+                    text.append(f"({value} - {first}) mod {around.step} = 0")
+            text += _below(value, around.upper, names)
         elif isinstance(around, Guard):
             taken = any(s is inner for s in around.body)
-            text.append(_condition(around.condition, prefix, taken))
-    text.append(_condition(region.when, prefix, True))
+            text += _condition(around.condition, names, taken)
+    text += _condition(region.when, names, True)
     if region.unless is not None:
-        text.append(_condition(region.unless, prefix, False))
+        text += _condition(region.unless, names, False)
     for name, low, high in region.more:
-        text.append(f"{_text(low, prefix)} <= {prefix}_{name} < {_text(high, prefix)}")
+        point = names.dim(name)
+        text += [f"{_text(low, names)} <= {point}", *_below(point, high, names)]
     return text
 
 
-def _condition(condition: Condition, prefix: str, holds: bool) -> str:
+def _condition(condition: Condition, names: _Names, holds: bool) -> list[str]:
     tests = [
-        f"{_text(c.left, prefix)} {_OPERATORS.get(c.op, c.op)} {_text(c.right, prefix)}"
+        f"{_text(c.left, names)} {_OPERATORS.get(c.op, c.op)} {_text(c.right, names)}"
         for c in condition
     ]
-    text = " and ".join(tests) or "1 = 1"
-    return f"({text})" if holds else f"not ({text})"
+    return tests if holds else [f"not ({_all(tests)})"]
 
 
 _OPERATORS = {"==": "="}
 
 
-def _inside(region: Region, prefix: str, points: list[str]) -> list[str]:
+def _inside(region: Region, names: _Names, points: list[str]) -> list[str]:
     text = []
     for point, (first, extent) in zip(points, region.dims, strict=True):
-        low = _text(first, prefix)
-        text.append(f"{low} <= {point} and {point} < {low} + {_text(extent, prefix)}")
+        text += [f"{_text(first, names)} <= {point}", *_below(point, first + extent, names)]
     return text
 
 
-def _text(expr: Expr, prefix: str) -> str:
-    parts = [str(expr.const), *(f"{c}*{_atom(a, prefix)}" for a, c in expr.terms)]
+def _below(value: str, limit: Expr, names: _Names) -> list[str]:
+    """That a variable is less than a limit.
+
+    `x < min(a, b)` is written `x < a and x < b`, because isl would divide the set into two.
+    """
+    return [f"{value} < {_text(part, names)}" for part in _least_of(limit)]
+
+
+def _least_of(expr: Expr) -> tuple[Expr, ...]:
+    """Expressions of which the smallest is always equal to the given one; only the given one if
+    they are too many, or if it does not increase with each of its minimums."""
+    found = [
+        _least_of_atom(atom) if coefficient > 0 else (Expr(0, ((atom, 1),)),)
+        for atom, coefficient in expr.terms
+    ]
+    if not 1 < prod(map(len, found)) <= MAX_LIMITS:
+        return (expr,)
+    factors = [coefficient for _, coefficient in expr.terms]
+    return tuple(
+        Expr(expr.const) + sum((e * f for e, f in zip(way, factors, strict=True)), Expr())
+        for way in product(*found)
+    )
+
+
+def _least_of_atom(atom: Atom) -> tuple[Expr, ...]:
+    match atom:
+        case Minimum(left, right):
+            return (*_least_of(left), *_least_of(right))
+        case Quotient(of, by):
+            return tuple(quotient(part, by) for part in _least_of(of))
+    return (Expr(0, ((atom, 1),)),)
+
+
+def _text(expr: Expr, names: _Names) -> str:
+    parts = [str(expr.const), *(f"{c}*{_atom(a, names)}" for a, c in expr.terms)]
     return "(" + " + ".join(parts) + ")"
 
 
-def _atom(atom: Atom, prefix: str) -> str:
+def _atom(atom: Atom, names: _Names) -> str:
     match atom:
         case Var(name):
-            return f"{prefix}_{name}"
+            return names.value(name)
         case Quotient(of, by):
-            return f"floor({_text(of, prefix)}/{by})"
+            return f"floor({_text(of, names)}/{by})"
         case Remainder(of, by):
-            return f"({_text(of, prefix)} mod {by})"
+            return f"({_text(of, names)} mod {by})"
         case Minimum(left, right):
-            return f"min({_text(left, prefix)}, {_text(right, prefix)})"
+            return f"min({_text(left, names)}, {_text(right, names)})"
 
 
 @lru_cache(maxsize=1 << 14)

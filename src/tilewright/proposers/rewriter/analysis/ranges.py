@@ -14,6 +14,7 @@ from tilewright.proposers.rewriter.expr import (
     Minimum,
     Var,
     bounds,
+    evaluated,
     minimum,
     simplified,
     var,
@@ -143,20 +144,22 @@ def _values(expr: Expr, above: Body) -> list[int]:
         if loop.var in names:
             named.insert(0, loop)
             names |= loop.lower.names() | loop.upper.names()
-    points: list[dict[str, Expr]] = [{}]
+    points: list[dict[str, int]] = [{}]
+    known = set[str]()
     for loop in named:
-        lower = [loop.lower.substituted(p) for p in points]
-        upper = [loop.upper.substituted(p) for p in points]
-        if not all(e.is_const for e in (*lower, *upper)):
+        if not (points and loop.lower.names() | loop.upper.names() <= known):
             return []
         points = [
-            {**point, loop.var: Expr(n)}
-            for point, low, high in zip(points, lower, upper, strict=True)
-            for n in _some(range(low.const, high.const, loop.step), MOST_VALUES)
+            {**point, loop.var: n}
+            for point in points
+            for n in _some(
+                range(evaluated(loop.lower, point), evaluated(loop.upper, point), loop.step),
+                MOST_VALUES,
+            )
         ]
         points = list(_some(points, MOST_VALUES))
-    values = [expr.substituted(point) for point in points]
-    return [v.const for v in values] if all(v.is_const for v in values) else []
+        known.add(loop.var)
+    return [evaluated(expr, point) for point in points] if expr.names() <= known else []
 
 
 def _some(items: Sequence[_Item], most: int) -> Sequence[_Item]:
