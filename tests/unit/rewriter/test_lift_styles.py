@@ -109,6 +109,14 @@ BODIES = {
     "the place before in loops within loops": "for (int i = 0; i < 30; i++) { int from = i;"
     " for (int n = 5; n < 60; n += 3) { mvin(A[from], SPAD(n), 16, 1); from = n + i / 8; }"
     " mvin(A[from - 8], SPAD(9), 16, 1); }",
+    "bits that are toggled": "uint32_t strip = 0x40, half = 0x80000000, b = SPAD(5); int c = 12;"
+    " for (int i = 0; i < 20; i++) { mvin(A[i], strip, 16, 1); mvin(A[i], strip ^ 0x40, 16, 1);"
+    " mvin(A[i], (half ^ 0x200) + i, 16, 1); mvin(A[i], b, 16, 1); mvin(A[c ^ 6], c, 16, 1);"
+    " strip ^= 0x40; half = half ^ 0x200; b = 4 ^ b ^ 1 ^ 1; c ^= 7; c ^= 2; }"
+    " mvin(A[c], strip, 16, 1); mvin(A[0], half, 16, 1); mvin(A[0], b ^ 3, 16, 1);",
+    "one of two addresses that are numbers": "for (int i = 0; i < 20; i++)"
+    " { uint32_t c = 0x80000000 + 4 * i; mvin(A[i], i ? c | 0x40000000 : c, 16, 1);"
+    " mvin(A[i], i > 5 ? c : c + (1u << 30), 16, 1); }",
     "few odd iterations": "int k = 1; while (k < 60) { mvin(A[k], SPAD(k * k), 16, 1); k *= 2; }",
 }
 
@@ -181,6 +189,31 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         "for (int i = 0; i < 20; i++) { int at = 0, left = 5 * i - 32; while (left > 0)"
         " { const int h = left < 16 ? left : 16; mvin(A[at], SPAD(at), 16, h); at += h;"
         " left -= h; } mvin(A[at], SPAD(90), 16, 1); }",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); b = a ^ 8;"
+        " a ^= 8; } mvin(A[a], SPAD(b), 16, 1);",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); b = a ^ 8;"
+        " a ^= n; a &= 31; } mvin(A[a], SPAD(b), 16, 1);",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); b = a ^ 8;"
+        " a = n + 1; } mvin(A[a], SPAD(b), 16, 1);",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); a = b ^ 2;"
+        " b = n; } mvin(A[a], SPAD(b), 16, 1);",
+        "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); int t = a;"
+        " a = b ^ 2; b = t ^ 2; } mvin(A[a], SPAD(b), 16, 1);",
+        "int a = 9; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(a ^ 4), 16, 1); a ^= 4;"
+        " a += 1; }",
+        "int a = 9; for (int n = 0; n < 30; n++) { a ^= 4; for (int k = a; k < 20; k++)"
+        " mvin(A[k], SPAD(a ^ k), 16, 1); if (a & 4) fence(); if (a == 13) fence(); }",
+        "for (int i = 0; i < 6; i++) { int a = i; for (int n = 0; n < 30; n++)"
+        " { mvin(A[a], SPAD(n), 16, 1); a ^= 4; } mvin(A[a], SPAD(i ^ 5), 16, 1); }",
+        "uint32_t a = SPAD(9); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"
+        " a ^= 1u << 31; }",
+        "uint32_t a = SPAD(9), b = ACC(3); for (int n = 0; n < 30; n++) { mvin(A[n], b, 16, 1);"
+        " b = a ^ 8; a ^= 8; }",
+        "for (int i = 0; i < 20; i++) mvin(A[i], SPAD(i ^ 5), 16, 1);",
+        "int a = 9; uint32_t b = ACC(3); for (int n = 0; n < 30; n++) { mvin(A[n], b, 16, 1);"
+        " b = SPAD(a ^ 8); a++; }",
+        "uint32_t a = ACC(9); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"
+        " a ^= 1u << 30; }",
         "int a = 9, b = 7; for (int n = 0; n < 30; n++) { mvin(A[a], SPAD(b), 16, 1); a = b;"
         " b = n; } mvin(A[a], SPAD(b), 16, 1);",
         "uint32_t a = ACC(1), b = SPAD(2); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"
@@ -203,6 +236,15 @@ def test_what_only_looks_countable_keeps_its_meaning(
     source = NARROW + HEAD + body + "\n}\n"
     for kernel in (lift(source, machine), simplify(lift(source, machine))):
         assert issued(emit(kernel), tmp_path) == issued(source, tmp_path)
+
+
+@pytest.mark.parametrize("bit", [30, 31])
+def test_a_bit_of_an_address_that_is_not_part_of_a_row_is_not_toggled(
+    machine: Machine, bit: int
+) -> None:
+    body = "uint32_t a = ACC(9); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"
+    kernel = lift(f"{HEAD}{body} a ^= 1u << {bit}; }}\n}}\n", machine)
+    assert any(isinstance(s, Opaque) for s in walk(kernel.body))
 
 
 def test_rows_that_wrap_around_in_steps_are_still_modelled(machine: Machine) -> None:

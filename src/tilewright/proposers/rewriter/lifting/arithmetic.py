@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from tilewright.proposers.rewriter.expr import Expr, Remainder, bounds, quotient, remainder
+from tilewright.proposers.rewriter.expr import (
+    Expr,
+    Remainder,
+    Var,
+    bounds,
+    quotient,
+    remainder,
+    var,
+)
 from tilewright.proposers.rewriter.ir import (
     Local,
     Text,
 )
 from tilewright.proposers.rewriter.lifting.symbolic_values import (
+    MARK,
     NotModelled,
     Table,
     Value,
     is_marked,
+    toggled_name,
 )
 
 _WORD = 64
@@ -97,8 +107,10 @@ def arithmetic(operator: str, left: Expr, right: Expr) -> Expr:
             return masked(left, right.const)
         case "&" if left.is_const:
             return masked(right, left.const)
-        case "^" if right == Expr(1) and is_bit(left):
-            return flipped(left)
+        case "^" if right.is_const:
+            return toggled(left, right.const)
+        case "^" if left.is_const:
+            return toggled(right, left.const)
     raise NotModelled(f"the result of the operator {operator} is not an affine expression")
 
 
@@ -113,6 +125,23 @@ def masked(value: Expr, mask: int) -> Expr:
     if mask > 0 and (mask + lowest) & mask == 0:
         return remainder(quotient(value, lowest), mask // lowest + 1) * lowest
     raise NotModelled("the result of the operator & is not an affine expression")
+
+
+def toggled(value: Expr, mask: int) -> Expr:
+    """`value ^ mask` for a value that has at most two possible values, and for marks."""
+    if mask == 1 and is_bit(value):
+        return flipped(value)
+    if mask >= 0 and value.is_const and value.const >= 0:
+        return Expr(value.const ^ mask)
+    if mask >= 0 and len(value.terms) == 1:
+        atom, apart = value.terms[0]
+        if isinstance(atom, Var) and atom.name.endswith(MARK) and value == var(atom.name):
+            return var(toggled_name(atom.name, mask))
+        bit, two = Expr(0, ((atom, 1),)), (value.const, value.const + apart)
+        if bounds(bit, {}) == (0, 1) and min(two) >= 0:
+            first, second = (number ^ mask for number in two)
+            return bit * (second - first) + first
+    raise NotModelled("the result of the operator ^ is not an affine expression")
 
 
 def is_bit(expr: Expr) -> bool:

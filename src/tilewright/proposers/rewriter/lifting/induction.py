@@ -2,8 +2,8 @@
 
 The body of a loop is lifted once with a *mark* for each such variable, which represents its value
 at the beginning of an iteration. The value at the end of the body shows how the variable changes:
-`at + 16` counts, `1 - slot` and `(slot + 1) % 3` alternate, and a value without the mark is
-constant from the second iteration on. A value that only counters determine, as in
+`at + 16` counts, and `1 - slot`, `slot ^ 4096` and `(slot + 1) % 3` alternate. A value without the
+mark is constant from the second iteration on. A value that only counters determine, as in
 `previous = &x[t]`, is the value of the previous iteration.
 """
 
@@ -33,6 +33,8 @@ from tilewright.proposers.rewriter.lifting.symbolic_values import (
     Pointer,
     Truth,
     Value,
+    toggles_in,
+    without_toggles,
 )
 
 SWAPPED_OP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -267,7 +269,10 @@ def _previous(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> V
     for other in changing.values():
         if isinstance(other.first, Expr) and isinstance(other.mark, Expr) and other.step:
             heads |= _named(other.mark, other.first + count.times(other.step))
-    if marked.last is None or _names_of(marked.last) & (_marks(changing) - set(heads)):
+    names = frozenset() if marked.last is None else _names_of(marked.last)
+    if marked.last is None or names & (_marks(changing) - set(heads)):
+        return None
+    if any(name != without_toggles(name) for name in names):
         return None
     before = var(count.variable) - count.step
     return _at(_at(marked.last, heads), {count.variable: before})
@@ -283,6 +288,9 @@ def _number(first: Expr, mark: Expr, last: Expr, count: Count) -> Expr | None:
         return first + count.times(step)
     if last == Expr(1) - mark and _within(first, 2):
         return remainder(first + count.times(1), 2)
+    toggled = _toggled(first, mark, last, count)
+    if toggled is not None:
+        return toggled
     if len(last.terms) == 1 and last.const == 0 and last.terms[0][1] == 1:
         atom = last.terms[0][0]
         if isinstance(atom, Remainder) and _within(first, atom.by):
@@ -290,6 +298,18 @@ def _number(first: Expr, mark: Expr, last: Expr, count: Count) -> Expr | None:
             if step is not None and _begins_whole(first, gcd(step, atom.by)):
                 return remainder(first + count.times(step), atom.by)
     return None
+
+
+def _toggled(first: Expr, mark: Expr, last: Expr, count: Count) -> Expr | None:
+    """A number to which every iteration applies `^` with the same constant."""
+    names = last.names()
+    if names == mark.names() or {without_toggles(n) for n in names} != mark.names():
+        return None
+    name = next(iter(names))
+    if last != var(name) or not first.is_const or first.const < 0:
+        return None
+    other = first.const ^ toggles_in(name)
+    return first + remainder(count.times(1), 2) * (other - first.const)
 
 
 def _within(value: Expr, size: int) -> bool:
@@ -338,7 +358,12 @@ def _terms(value: Value) -> list[tuple[object, int]]:
 
 
 def _names_of(value: Value) -> frozenset[str]:
-    """Every variable in a value."""
+    """Every variable in a value, and the marks on which it depends."""
+    names = _written_names(value)
+    return names | {without_toggles(name) for name in names}
+
+
+def _written_names(value: Value) -> frozenset[str]:
     match value:
         case Expr():
             return value.names()

@@ -95,6 +95,25 @@ MARK = "@"
 iteration."""
 
 
+_TOGGLES = "^"
+
+
+def toggled_name(name: str, mask: int) -> str:
+    """The name that represents `value ^ mask` for the value that a mark represents."""
+    base, left = without_toggles(name).removesuffix(MARK), mask ^ toggles_in(name)
+    return f"{base}{_TOGGLES}{left}{MARK}" if left else base + MARK
+
+
+def toggles_in(name: str) -> int:
+    """The mask of a name from `toggled_name`; 0 for other names."""
+    return int(name.removesuffix(MARK).partition(_TOGGLES)[2] or 0)
+
+
+def without_toggles(name: str) -> str:
+    """The mark on which a name from `toggled_name` depends; other names are unchanged."""
+    return name.partition(_TOGGLES)[0] + MARK if _TOGGLES in name else name
+
+
 def is_marked(expr: Expr) -> bool:
     """Whether a value is a mark plus a constant."""
     return len(expr.terms) == 1 and all(

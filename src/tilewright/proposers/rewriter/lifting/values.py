@@ -27,6 +27,7 @@ from tilewright.proposers.rewriter.lifting.arithmetic import (
     is_bit,
     literal,
     looked_up,
+    toggled,
 )
 from tilewright.proposers.rewriter.lifting.choice import (
     as_number,
@@ -200,7 +201,12 @@ class Reader:
         holds = decided(condition)
         if holds is not None:
             return self.value(yes if holds else no)
-        return settled(choice(condition, self.value(yes), self.value(no)), self.scope.ranges)
+        first, second = self.value(yes), self.value(no)
+        if isinstance(first, Expr) and isinstance(second, Expr) and first != second:
+            places = [self._as_local(number) for number in (first, second)]
+            if len({(p.space, p.row) if isinstance(p, Local) else p for p in places}) == 1:
+                return choice(condition, *places)  # they differ only in flags
+        return settled(choice(condition, first, second), self.scope.ranges)
 
     def _identifier(self, name: str) -> Value:
         if name in self.scope.slots:
@@ -282,6 +288,11 @@ class Reader:
         found = self.machine.local(value) if isinstance(value, Expr) else value
         return found if isinstance(found, Local) else value
 
+    def _is_row_mask(self, local: Local, mask: Expr) -> bool:
+        """Whether a mask only contains bits of row numbers."""
+        rows = self.machine.spaces[local.space].rows
+        return mask.is_const and 0 <= mask.const < rows and rows & (rows - 1) == 0
+
     def _flags(self, operator: str, right: Value) -> Flags | None:
         """The flags of which `1 << right` or `1 * right` consists; None for other numbers."""
         if isinstance(right, Flags) and operator == "*":
@@ -315,7 +326,7 @@ class Reader:
             return arithmetic(operator, left, right)
         if (number := folded(operator, left, right)) is not None:
             return number
-        if isinstance(right, Local | Pointer) and operator in ("+", "|"):
+        if isinstance(right, Local | Pointer) and operator in ("+", "|", "^"):
             left, right = right, left
         if isinstance(left, Flags | Expr) and isinstance(right, Flags | Expr) and operator == "|":
             several = [v.flags for v in (left, right) if isinstance(v, Flags)]
@@ -328,6 +339,8 @@ class Reader:
             if isinstance(right, Expr) and operator in ("+", "-"):
                 row = left.row + right if operator == "+" else left.row - right
                 return Local(left.space, row, left.flags)
+            if isinstance(right, Expr) and operator == "^" and self._is_row_mask(left, right):
+                return Local(left.space, toggled(left.row, right.const), left.flags)
             if isinstance(right, Flags) and operator in ("|", "+"):
                 new = tuple(f for f in right.flags if f not in left.flags)
                 return Local(left.space, left.row, left.flags + new)
