@@ -185,6 +185,17 @@ def test_a_task_that_is_a_copy_is_not_refused_for_it() -> None:
     assert results["ignored bias"].verdict == "accepted"
 
 
+def test_a_reference_that_fails_for_zeros_is_not_refused() -> None:
+    def scaled(a: Any, bias: Any) -> Any:
+        if not a.any():
+            raise WorkloadError("reference(a) raised LinAlgError")
+        return product(a, bias)
+
+    results = {r.name: r for r in examine(World(scaled))}
+    assert results.pop("ignored A").verdict == "does not apply"
+    assert {result.verdict for result in results.values()} == {"rejected"}
+
+
 class Copy(World):
     """One whose result is a copy of A, with kernels that copy one of its inputs."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tilewright.core.errors import WorkloadError
 from tilewright.evaluation.preflight.views import (
     Array,
     Make,
@@ -110,8 +111,17 @@ def _at_bounds(array: Array) -> Array:
 
 
 def ignoring(name: str) -> Make:
-    """Correct outputs if an input were all zeros."""
-    return lambda views, index: views[index].without(name)
+    """Correct outputs if an input were all zeros; the attack does not apply if the reference raises
+    an exception for zeros, for instance because they are not a matrix that it can factorise.
+    """
+
+    def make(views: Sequence[View], index: int) -> Outputs | None:
+        try:
+            return views[index].without(name)
+        except WorkloadError:
+            return None
+
+    return make
 
 
 def shifted_tile(axis: int) -> Make:
