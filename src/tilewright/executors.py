@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.cluster.address import Place
+from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Baseline, Candidate, EvaluationRequest
 from tilewright.core.roles import (
     Attackable,
@@ -64,13 +66,27 @@ def evaluate_baselines(
     )
 
 
+def usable_cores() -> int:
+    """The number of cores on which this process may evaluate kernels.
+
+    Raises:
+        ToolchainMissingError: this system is not Linux.
+    """
+    if sys.platform != "linux":
+        raise ToolchainMissingError(
+            "tilewright evaluates kernels only on Linux, because its sandbox needs the Linux "
+            "kernel. Run tilewright in a Linux container (docs/install.md)."
+        )
+    return len(os.sched_getaffinity(0))
+
+
 def worker_count(opened: OpenTask, wanted: int | None) -> int:
     """The number of processes that evaluate, which is one per core by default.
 
     If only one measurement can run at a time, there is one more process than cores, up to a limit.
     While one process measures and another waits to measure, the others build.
     """
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     task = opened.task
     if not isinstance(task, LimitsWorkers):
         return wanted or cores

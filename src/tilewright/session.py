@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from tilewright.executors import (
     create_executor,
     evaluate_baselines,
     tuned_baselines,
+    usable_cores,
     worker_count,
 )
 from tilewright.models import Models
@@ -380,7 +380,7 @@ class Session:
 
     def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
         settings, opened = self._settings, self._opened
-        processes = min(workers, settings.beam, len(os.sched_getaffinity(0)))
+        processes = min(workers, settings.beam, usable_cores())
         author = self._authors.open(stack)
         task = SearchTask(
             opened.task.workload,

@@ -4,7 +4,6 @@ for searches on other machines, and lists the workers.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -82,16 +81,14 @@ def worker(
     from tilewright.cluster.local_workers import serve
     from tilewright.cluster.resources import offered
     from tilewright.cluster.settings import require_distributed, url
+    from tilewright.executors import usable_cores
 
     check_outputs(json=json)
     require_distributed()
-    address, count, offers = url(parse_address(scheduler), "worker"), jobs or _cores(), offered()
+    count, offers = usable_cores() if jobs is None else jobs, offered()
+    address = url(parse_address(scheduler), "worker")
     write_json(json, {"scheduler": address, "jobs": count, "offers": offers})
     serve(address, count, offers, say)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 @app.command("status")

@@ -32,7 +32,7 @@ def require_linux(target: str) -> None:
         raise ToolchainMissingError(
             f"target {target} runs other people's kernels natively, and outside Linux only limits "
             "on time and memory would contain them. Run tilewright in a Linux container "
-            "(docs/install.md), or use a simulated target such as gemmini."
+            "(docs/install.md)."
         )
 
 

@@ -1,4 +1,4 @@
-"""Outside Linux nothing contains a native kernel: it is refused with the reason."""
+"""Outside Linux no sandbox contains a kernel: it is refused with the reason."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.plugins import load_target
+from tilewright.executors import usable_cores
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,12 @@ def test_native_kernels_are_refused_with_the_reason(
     monkeypatch.setattr(sys, "platform", system)
     with pytest.raises(ToolchainMissingError, match=r"outside Linux .* container"):
         opened.open(workload, {"input_seed": 1})
+
+
+def test_no_kernel_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(ToolchainMissingError, match=r"only on Linux.* container"):
+        usable_cores()
 
 
 def test_doctor_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
