@@ -41,6 +41,14 @@ _OF_ONE_BUILD = re.compile(
 """Macros and functions whose value depends on the build. With them, a kernel could be different
 code when it is built again, for instance with other optimisations to be examined, or find out where
 it is built."""
+_OF_THE_PROCESSOR = re.compile(
+    r"\b(?:__builtin_(?:riscv_\w+|(?:set_)?(?:thread_pointer|flt_rounds)|ia32_(?:(?:rd|wr)[fg]sbase\w*"
+    r"|(?:rd|wr)pkru|f?x(?:save|rstor)\w*|x[gs]etbv|(?:read|write)eflags\w*|fn?(?:ldenv|st(?:env|sw)"
+    r"|clex)))|_(?:read|write)[fg]sbase_\w+|_(?:rd|wr)pkru\w*|_f?x(?:save|rstor)\w*|_x[gs]etbv)\b",
+    re.ASCII,
+)
+"""Functions of the compiler that read or change registers which no ordinary code of a kernel uses,
+or flags of floating-point operations. A call could leave there what a later call finds."""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
@@ -204,6 +212,12 @@ def _forbidden(
         return (
             f"{of_one_build.group()} is not allowed in a kernel: its value depends on where, when "
             "or how the kernel is compiled"
+        )
+    of_the_processor = _OF_THE_PROCESSOR.search(line)
+    if of_the_processor:
+        return (
+            f"{of_the_processor.group()} is not allowed in a kernel: it reads or changes a state of "
+            "the processor that remains after a call. Compute outputs from the inputs only"
         )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)
