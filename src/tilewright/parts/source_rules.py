@@ -216,8 +216,8 @@ def _forbidden(
     of_the_processor = _OF_THE_PROCESSOR.search(line)
     if of_the_processor:
         return (
-            f"{of_the_processor.group()} is not allowed in a kernel: it reads or changes a state of "
-            "the processor that remains after a call. Compute outputs from the inputs only"
+            f"{of_the_processor.group()} is not allowed in a kernel: it reads or changes a state "
+            "of the processor that remains after a call. Compute outputs from the inputs only"
         )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)
