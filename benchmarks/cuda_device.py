@@ -11,12 +11,19 @@ Run it on a machine with an NVIDIA GPU. It performs these steps in order:
 3. The same searches run within `--tf32-budget` with `--set precision=tf32`.
 4. The pair is timed until there are `--repeats` times. The ratio of the two must stay within 1 %
    and the latency within 4 %.
-5. The searches of step 2 run within `--longer`.
+5. `tilewright tune` tunes each problem that it can tune, with `--tune` trials of the default search
+   (AF-DS). The best kernels are baselines of all later searches.
+6. The searches of step 2 run within `--longer`.
+7. `tilewright tune` tunes the same problems with `--metaschedule` trials of MetaSchedule. The best
+   kernels of step 6 are then evaluated again, beside all baselines.
+
+Steps 5 and 7 need the extra `tune` (TVM); without it, they are left out, and a sentence says so.
 
 Each result is written to the project's folder immediately, and the table is updated after each
-step. The same command skips finished parts. No part begins after `--within` seconds, so that one
-call takes at most about ten minutes; call it again to continue. The last line names the GPU. On a
-machine without a GPU, the script ends with one sentence.
+step. The same command skips finished parts, also after `kill -9`. No part begins after `--within`
+seconds, and tuning ends then, so that one call takes at most about ten minutes; call it again to
+continue. The last line names the GPU. On a machine without a GPU, the script ends with one
+sentence.
 """
 
 from __future__ import annotations
@@ -28,6 +35,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +46,8 @@ from tilewright.parts.languages import CUDA
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.baselines import WAYS
 from tilewright.targets.cuda.device.gpus import HOW_TO_GET, find_gpu
-from tilewright.targets.cuda.shapes import REGISTERED
+from tilewright.targets.cuda.device.tuned import NAMED, tunable
+from tilewright.targets.cuda.shapes import REGISTERED, parse_shape
 
 Outcome = TypeVar("Outcome")
 PROBLEMS = [name for name, text in REGISTERED.items() if "KernelBench" in text]
@@ -67,6 +77,48 @@ def searches(arguments: argparse.Namespace) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Part:
+    """One command, whose result is in `file` when it is complete. `limited` is true if the command
+    may be killed when the time is over, because it continues when it is repeated."""
+
+    name: str
+    command: Sequence[str]
+    file: Path
+    limited: bool = False
+
+
+TUNERS = {"AF-DS": [], "MetaSchedule": ["--search", "evolutionary", "--features", "tvm164"]}
+"""The methods of `tilewright tune` by their names in the names of baselines, with their options."""
+COLUMNS = (*WAYS, *(f"{NAMED}{method}" for method in TUNERS))
+
+
+def tunings(arguments: argparse.Namespace, method: str, trials: int) -> list[Part]:
+    """The commands that tune the workloads with one method."""
+    gpu, found = find_gpu(), []
+    for name in arguments.workloads if find_spec("tvm") is not None else ():
+        wanted = tunable(parse_shape(name), gpu) if gpu else None
+        if wanted is not None:
+            title = f"{name}, tune {method}"
+            file = arguments.project / f"{title}.json"
+            options = ["--budget", f"{trials} evaluations", "--project", str(arguments.project),
+                       "-o", str(file.with_suffix("")), *TUNERS[method]]  # fmt: skip
+            found.append(Part(title, [*wanted.command[1:], *options], file, limited=True))
+    return found
+
+
+def comparisons(arguments: argparse.Namespace) -> list[Part]:
+    """The commands that evaluate the best kernels of the last searches beside all baselines."""
+    found = []
+    for tuning in tunings(arguments, "MetaSchedule", arguments.metaschedule):
+        workload = tuning.name.partition(",")[0]
+        search = arguments.project / f"{workload}, {arguments.longer}.json"
+        command = ["evaluate", str(search.with_suffix(".cu")), "--workload", f"cuda:{workload}",
+                   "--baselines", "--project", str(arguments.project)]  # fmt: skip
+        found.append(Part(f"{workload}, compared", command, search.with_suffix(".compared")))
+    return found
+
+
 class Pair:
     """The starting kernel of a workload, and the first instance of tilewright's own template."""
 
@@ -90,14 +142,19 @@ def _correct(found: Outcome | Failed) -> Outcome:
     return found
 
 
-def parts(arguments: argparse.Namespace) -> list[tuple[str, int | list[str]]]:
-    """What is run, in order: how often the pair has to be timed by then, or the command of a
-    search, each with its name."""
+def parts(arguments: argparse.Namespace) -> list[tuple[str, int | list[str] | Part]]:
+    """What is run, in order: how often the pair has to be timed by then, the command of a search,
+    or another command, each with its name."""
     all_searches = list(searches(arguments).items())
     count = 2 * len(arguments.workloads)
     name = f"pair-{arguments.pair}"
     few = min(FEW, arguments.repeats)
-    return [(name, few), *all_searches[:count], (name, arguments.repeats), *all_searches[count:]]
+    quick = [(part.name, part) for part in tunings(arguments, "AF-DS", arguments.tune)]
+    long = tunings(arguments, "MetaSchedule", arguments.metaschedule) + comparisons(arguments)
+    return [
+        (name, few), *all_searches[:count], (name, arguments.repeats), *quick,
+        *all_searches[count:], *((part.name, part) for part in long),
+    ]  # fmt: skip
 
 
 def repeat(arguments: argparse.Namespace, count: int, end: float) -> bool:
@@ -132,10 +189,26 @@ def run(name: str, command: Sequence[str], project: Path) -> str | None:
     return problem
 
 
-def tilewright(command: Sequence[str]) -> str | None:
-    """Run the command `tilewright`; the last line of its error, or None."""
+def complete(part: Part, end: float) -> str | None:
+    """Run a part, whose result is in its file afterwards unless the time was over before; what went
+    wrong, or None."""
+    held = part.file.with_suffix(f"{part.file.suffix}.part")
+    limit_s = max(end - time.monotonic(), 1.0) if part.limited else None
+    try:
+        problem = tilewright([*part.command, "--json", str(held)], limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    if problem is None and held.exists():
+        held.replace(part.file)
+        return None
+    return problem or "it wrote no result"
+
+
+def tilewright(command: Sequence[str], limit_s: float | None = None) -> str | None:
+    """Run the command `tilewright`; the last line of its error, or None. After `limit_s` seconds,
+    it is killed, and `subprocess.TimeoutExpired` is raised."""
     done = subprocess.run(
-        [sys.executable, "-m", "tilewright.cli", *command],
+        [sys.executable, "-m", "tilewright.cli", *command], timeout=limit_s,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     if done.returncode in (0, 1):
@@ -146,12 +219,12 @@ def tilewright(command: Sequence[str]) -> str | None:
 
 def report(arguments: argparse.Namespace) -> list[str]:
     """A line for each search that is done, and one for the repeats of the pair."""
-    lines = ["| search | start | best | precision | KernelBench's rule at 1e-2 and 1e-4 | "
-             + " | ".join(WAYS) + " |", "|---|---|---|---|---|" + "---|" * len(WAYS)]  # fmt: skip
+    head = ("search", "start", "best", "precision", "KernelBench's rule at 1e-2 and 1e-4", *COLUMNS)
+    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name in searches(arguments):
         file = arguments.project / f"{name}.json"
         if file.exists():
-            found = json.loads(file.read_text())
+            found = _found(file)
             cells = [_ms(found["baseline_latency"]), _ms(found["best_latency"]),
                      str(found["best_precision"] or "-"),
                      _by_kernelbench(file.with_suffix(".winner"))]  # fmt: skip
@@ -174,12 +247,14 @@ def means(arguments: argparse.Namespace) -> list[str]:
     lines = []
     for first in range(0, len(names), count):
         files = [arguments.project / f"{name}.json" for name in names[first : first + count]]
-        found = [json.loads(file.read_text()) for file in files if file.exists()]
-        told = [
-            f"{math.prod(ratios) ** (1 / count):.2f}x over {way}"
-            for way in WAYS
-            if len(ratios := [r for one in found if (r := _speedup(one, way))]) == count
-        ]
+        found = [_found(file) for file in files if file.exists()]
+        told = []
+        for way in COLUMNS:
+            ratios = [ratio for one in found if (ratio := _speedup(one, way))]
+            if len(found) < count or len(ratios) < (1 if way.startswith(NAMED) else count):
+                continue
+            some = "" if len(ratios) == count else f" on {len(ratios)} of {count} workloads"
+            told.append(f"{math.prod(ratios) ** (1 / len(ratios)):.2f}x over {way}{some}")
         if told:
             words = names[first].partition(", ")[2]
             lines.append(f"\nGeometric mean of the searches of {words}: {', '.join(told)}.")
@@ -194,18 +269,40 @@ def _by_kernelbench(file: Path) -> str:
     return ", ".join("-" if a is None else "accepts" if a else "refuses" for a in accepted)
 
 
-def _speedup(found: Mapping[str, Any], way: str) -> float | None:
-    latency, best = (found["baselines"].get(way) or {}).get("latency"), found["best_latency"]
+def _found(file: Path) -> dict[str, Any]:
+    """The result of a search. If its best kernel was evaluated again beside all baselines, their
+    latencies are those of this evaluation."""
+    found: dict[str, Any] = json.loads(file.read_text())
+    again = file.with_suffix(".compared")
+    if again.exists():
+        compared = json.loads(again.read_text())
+        if compared["latency"]:
+            both = {"baselines": compared["baselines"], "best_latency": compared["latency"]}
+            found |= both
+    return found
+
+
+def _baseline(found: Mapping[str, Any], column: str) -> Mapping[str, Any]:
+    """The fields of the baseline in a column. The name of one of the tuner ends with its number of
+    trials."""
+    named = [name for name in found["baselines"] if name == column or
+             (column.startswith(NAMED) and name.startswith(f"{column}, "))]  # fmt: skip
+    return found["baselines"][named[0]] if named else {}
+
+
+def _speedup(found: Mapping[str, Any], column: str) -> float | None:
+    latency, best = _baseline(found, column).get("latency"), found["best_latency"]
     return latency / best if latency and best else None
 
 
 def _beside(found: Mapping[str, Any]) -> list[str]:
-    """Milliseconds of each baseline, and how many times as fast the best kernel is."""
+    """Milliseconds of each baseline, how many times as fast the best kernel is, and the class of
+    precision of the baseline."""
     cells = []
-    for name in WAYS:
-        ratio = _speedup(found, name)
-        latency = (found["baselines"].get(name) or {}).get("latency")
-        cells.append(f"{_ms(latency)} ({ratio:.2f}x)" if ratio else "-")
+    for column in COLUMNS:
+        ratio, baseline = _speedup(found, column), _baseline(found, column)
+        precision = f", {baseline['precision']}" if baseline.get("precision") else ""
+        cells.append(f"{_ms(baseline['latency'])} ({ratio:.2f}x{precision})" if ratio else "-")
     return cells
 
 
@@ -220,6 +317,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", default="40 s", help="of each search of the first pass")
     parser.add_argument("--tf32-budget", default="20 s", help="of each search with precision tf32")
     parser.add_argument("--longer", default="2 min", help="of each search of the second pass")
+    parser.add_argument("--tune", type=int, default=100, help="trials of AF-DS")
+    parser.add_argument("--metaschedule", type=int, default=1000, help="trials of MetaSchedule")
     parser.add_argument("--within", type=float, default=480.0, help="seconds of this call")
     parser.add_argument("--repeats", type=int, default=50, help="of the pair of kernels")
     parser.add_argument("--pair", default=PAIR, help="workload of the pair of kernels")
@@ -232,9 +331,22 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     arguments.project.mkdir(parents=True, exist_ok=True)
     failed, text = 0, ""
+    if find_spec("tvm") is None:
+        print(
+            "the kernels of the tuner are left out: install the extra `tune` to compare with them.",
+            file=sys.stderr,
+        )
     for name, part in parts(arguments):
         if isinstance(part, int):
             is_done = repeat(arguments, part, end)
+        elif isinstance(part, Part):
+            is_done = part.file.exists()
+            if not is_done and time.monotonic() <= end:
+                problem = complete(part, end)
+                is_done = part.file.exists() or problem is not None
+                if problem is not None:
+                    failed += 1
+                    print(f"{name}: {problem}", file=sys.stderr, flush=True)
         else:
             is_done = (arguments.project / f"{name}.json").exists()
             if not is_done and time.monotonic() <= end:

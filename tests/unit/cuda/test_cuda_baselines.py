@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import importlib
 import importlib.util
 import json
+import os
 import re
+import signal
 import subprocess
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from tilewright.cli.main import app
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict
 from tilewright.sandbox import Sandbox
+from tilewright.storage.project import open_project
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device import baselines as module
 from tilewright.targets.cuda.device.baselines import WAYS, WithBaselines, baselines_of
@@ -83,26 +95,101 @@ def test_pytorch_is_checked_and_timed_as_kernels_are(
 
 
 @pytest.fixture
-def script() -> Any:
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     spec: Any = importlib.util.spec_from_file_location(
         "cuda_device_script", BENCHMARKS / "cuda_device.py"
     )
     found = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, found)
     spec.loader.exec_module(found)
     return found
 
 
-def test_the_script_begins_with_what_matters_most(script: Any) -> None:
+def test_the_script_begins_with_what_matters_most(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A few repeats of the pair, all short searches, the other repeats, then the long searches."""
     given = argparse.Namespace(
         project=Path("found"), budget="40 s", tf32_budget="20 s", longer="2 min", pair="a",
-        repeats=50, workloads=["b", "c"],
+        repeats=50, workloads=["b", "c"], tune=100, metaschedule=1000,
     )  # fmt: skip
+    monkeypatch.setattr(script, "find_gpu", lambda: None)  # without it, nothing is tuned
     names = [name if isinstance(part, list) else (name, part) for name, part in script.parts(given)]
     assert names == [
         ("pair-a", 5), "b, 40 s", "c, 40 s", "b, tf32, 20 s", "c, tf32, 20 s",
         ("pair-a", 50), "b, 2 min", "c, 2 min",
     ]  # fmt: skip
+
+
+def test_the_tuner_tunes_what_it_can_before_the_long_searches_and_after_them(
+    gpu: None, script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(script, "find_spec", lambda name: object())
+    given = argparse.Namespace(
+        project=Path("found"), budget="40 s", tf32_budget="20 s", longer="2 min", pair="a",
+        repeats=50, workloads=["rowsum-8x64", "gemm-8x16x32"], tune=100, metaschedule=1000,
+    )  # fmt: skip
+    parts = script.parts(given)
+    names = [name for name, _ in parts]
+    long = names.index("rowsum-8x64, 2 min")
+    assert names[long - 1 :] == [
+        "gemm-8x16x32, tune AF-DS", "rowsum-8x64, 2 min", "gemm-8x16x32, 2 min",
+        "gemm-8x16x32, tune MetaSchedule", "gemm-8x16x32, compared",
+    ]  # fmt: skip
+    quick, slow, compared = (parts[n][1] for n in (long - 1, -2, -1))
+    assert " ".join(quick.command).startswith("tune matmul 8 16 32 --target cuda --budget 100 eval")
+    assert " ".join(slow.command).endswith("--search evolutionary --features tvm164")
+    assert (quick.limited, slow.limited, compared.limited) == (True, True, False)
+    assert compared.command[:2] == ["evaluate", "found/gemm-8x16x32, 2 min.cu"]
+    monkeypatch.setattr(script, "find_spec", lambda name: None)
+    assert [name for name, _ in script.parts(given)][long - 1 :] == [
+        "rowsum-8x64, 2 min", "gemm-8x16x32, 2 min",
+    ]  # fmt: skip
+
+
+def test_tuning_that_the_time_ends_goes_on_in_the_next_call(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = script.Part("one", ["tune"], tmp_path / "one.json", limited=True)
+    limits = []
+
+    def ran(command: list[str], timeout: float, **_: Any) -> subprocess.CompletedProcess[str]:
+        limits.append(timeout)
+        if len(limits) == 1:
+            raise subprocess.TimeoutExpired(command, timeout)
+        Path(command[-1]).write_text("{}")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(script.subprocess, "run", ran)
+    assert script.complete(part, script.time.monotonic() + 100) is None
+    assert not part.file.exists()
+    assert script.complete(part, script.time.monotonic() + 100) is None
+    assert part.file.exists()
+    assert all(90 < limit <= 100 for limit in limits)
+
+
+def test_the_table_names_the_precision_of_baselines_and_the_kernels_of_the_tuner(
+    script: Any, tmp_path: Path
+) -> None:
+    given = argparse.Namespace(
+        project=tmp_path, budget="40 s", tf32_budget="20 s", longer="2 min", pair="a", repeats=50,
+        workloads=["b", "c"], tune=100, metaschedule=1000,
+    )  # fmt: skip
+    tuned = {"tune, AF-DS, 100 trials": {"latency": 8e6, "precision": "float32"}}
+    told = {"baseline_latency": 9e6, "best_latency": 2e6, "best_precision": "float32"}
+    torch = {"PyTorch, TF32": {"latency": 3e6, "precision": "tf32-like"}}
+    (tmp_path / "b, 2 min.json").write_text(json.dumps({**told, "baselines": {**torch, **tuned}}))
+    (tmp_path / "c, 2 min.json").write_text(json.dumps({**told, "baselines": torch}))
+    found = "\n".join(script.report(given))
+    cells = "- | 3.000 ms (1.50x, tf32-like) | - | - | 8.000 ms (4.00x, float32) | - |"
+    assert f"| b, 2 min | 9.000 ms | 2.000 ms | float32 | -, - | {cells}" in found
+    assert "1.50x over PyTorch, TF32, 4.00x over tune, AF-DS on 1 of 2 workloads." in found
+    beside = {"tune, MetaSchedule, 1000 trials": {"latency": 5e6, "precision": "float32"}}
+    again = {"latency": 2.5e6, "baselines": beside}
+    (tmp_path / "b, 2 min.compared").write_text(json.dumps(again))
+    found = "\n".join(script.report(given))
+    assert "| b, 2 min | 9.000 ms | 2.500 ms |" in found
+    assert "| - | 5.000 ms (2.00x, float32) |" in found
 
 
 def test_the_script_goes_on_where_it_stopped(
@@ -179,3 +266,80 @@ def test_the_script_measures_everything_on_the_emulated_gpu(
     assert "| rowsum-8x64, tf32, 1 evaluations | " in said
     assert said.count("| float32 | accepts, accepts | ") == 2
     assert "2 times in new processes, rowsum-8x64: the ratio" in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("tvm") is None, reason="needs the extra 'tune' (TVM)")
+def test_the_script_tunes_and_compares_on_the_emulated_gpu(
+    gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The tuner's own times are made up, and a random search stands for MetaSchedule's, which takes
+    minutes. The times of the long search in the table are measured. Earlier parts are done."""
+    from tilewright.tuner.device import named_device
+    from tilewright.tuning import runs
+
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "gpu"))
+    mock = importlib.import_module("mock_device")
+    device = dataclasses.replace(named_device("h100"), name="Emulated GPU")
+    monkeypatch.setattr("tilewright.tuner.tvm.targets.detect_gpu", lambda: device)
+    monkeypatch.setattr(runs, "tune", partial(runs.tune, open_instruments=mock.mock_instruments))
+    names = {"gradient": "AF-DS", "random": "MetaSchedule"}
+    monkeypatch.setattr(runs, "method_name", lambda method: names[method.search])
+    monkeypatch.setitem(script.TUNERS, "MetaSchedule", ["--search", "random"])
+    really = script.tilewright
+
+    def here(command: list[str], limit_s: float | None = None) -> str | None:
+        if command[0] != "tune":
+            return really(command, limit_s)
+        done = CliRunner().invoke(app, command)
+        return None if done.exit_code == 0 else done.output
+
+    monkeypatch.setattr(script, "tilewright", here)
+    words = ["--project", str(tmp_path / "found"), "--budget", "1 evaluations", "--tf32-budget",
+             "1 evaluations", "--longer", "2 evaluations", "--repeats", "1", "--within", "1000",
+             "--pair", "rowsum-8x64", "--tune", "6", "--metaschedule", "3",
+             "gemm-24x16x32"]  # fmt: skip
+    done = {"baseline_latency": 1e6, "best_latency": 1e6, "best_precision": "", "baselines": {}}
+    (tmp_path / "found").mkdir()
+    for name in ("gemm-24x16x32, 1 evaluations.json", "gemm-24x16x32, tf32, 1 evaluations.json"):
+        (tmp_path / "found" / name).write_text(json.dumps(done))
+    (tmp_path / "found" / "pair-rowsum-8x64.jsonl").write_text('{"latency": 1.0, "ratio": 1.0}\n')
+    assert script.main(words) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    (row,) = [line for line in said.splitlines() if line.startswith("| gemm-24x16x32, 2 eval")]
+    assert re.search(r"ms \([0-9.]+x, float32\) \| [0-9.]+ ms \([0-9.]+x, float32\) \|$", row), row
+    assert re.search(r"x over tune, AF-DS, [0-9.]+x over tune, MetaSchedule\.", said)
+
+
+@pytest.mark.slow
+def test_the_script_goes_on_after_kill_9_on_the_emulated_gpu(
+    gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = tmp_path / "found"
+    words = ["--project", str(found), "--budget", "1 evaluations", "--tf32-budget",
+             "1 evaluations", "--longer", "1 evaluations", "--repeats", "1", "--within", "1000",
+             "--pair", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
+    command = [sys.executable, str(BENCHMARKS / "cuda_device.py"), *words]
+    process = subprocess.Popen(command, start_new_session=True)
+
+    def trials() -> int:
+        if not (found / ".tilewright" / "tilewright.db").exists():
+            return 0
+        with closing(open_project(found, create=False)) as storage:
+            return sum(len(storage.history(run.id)) for run in storage.runs())
+
+    while trials() == 0:  # until the starting kernel of the first search is measured
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    pair = (found / "pair-rowsum-8x64.jsonl").read_text()
+    assert not list(found.glob("*.json"))
+    assert script.main(words) == 0, capsys.readouterr().err
+    assert (found / "pair-rowsum-8x64.jsonl").read_text() == pair
+    with closing(open_project(found)) as storage:
+        searches = storage.runs()
+        assert [run.status for run in searches] == ["finished"] * 2
+        sessions = [kind for _, kind, _ in storage.events(searches[-1].id) if kind == "RunStarted"]
+    assert len(sessions) == 2
