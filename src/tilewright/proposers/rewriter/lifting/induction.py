@@ -269,10 +269,7 @@ def _previous(marked: Marked, count: Count, changing: Mapping[str, Marked]) -> V
     for other in changing.values():
         if isinstance(other.first, Expr) and isinstance(other.mark, Expr) and other.step:
             heads |= _named(other.mark, other.first + count.times(other.step))
-    names = frozenset() if marked.last is None else _names_of(marked.last)
-    if marked.last is None or names & (_marks(changing) - set(heads)):
-        return None
-    if any(name != without_toggles(name) for name in names):
+    if marked.last is None or _names_of(marked.last) & (_marks(changing) - set(heads)):
         return None
     before = var(count.variable) - count.step
     return _at(_at(marked.last, heads), {count.variable: before})
