@@ -118,9 +118,9 @@ def tune(
         typer.Option(
             "--pretrained/--no-pretrained",
             help="Start with a cost model that was trained on other workloads and, unless --fresh "
-            "is given, on earlier runs of the project. Such a model exists only for gradient "
-            "search on one CPU thread, where it is the default. With --no-pretrained, the search "
-            "starts without a model, as in the published method (docs/tuner.md).",
+            "is given, on earlier runs of the project. This is the default for gradient search on "
+            "one CPU thread. With --no-pretrained, the search starts without a model, as in the "
+            "published method (docs/tuner.md).",
         ),
     ] = None,
     seed: Annotated[

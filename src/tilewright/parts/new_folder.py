@@ -109,9 +109,9 @@ def workload_toml(description: Description, arguments: Sequence[Argument]) -> st
         ]
     else:
         parts += [
-            "# Integers are compared exactly. float32 outputs may have up to four times the error "
-            "of",
-            "# ordinary float32 arithmetic. To allow a different error (docs/tolerance.md):",
+            "# Integers are compared exactly. Floating-point outputs may have up to four times the "
+            "error",
+            "# of straightforward arithmetic. To allow a different error (docs/tolerance.md):",
             "# [tolerance]",
             "# absolute = 0.001",
             "# relative = 0.001",

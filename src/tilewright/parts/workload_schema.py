@@ -74,8 +74,8 @@ _ARGUMENT = _table(
 )
 _TOLERANCE = _table(
     "The error that a result may have: |got - expected| <= absolute + relative * |expected|. With "
-    "both 0, outputs must be exact. Without this table, float32 outputs may have up to four times "
-    "the error of ordinary float32 arithmetic, and all other outputs must be exact.",
+    "both 0, outputs must be exact. Without this table, floating-point outputs may have up to four "
+    "times the error of straightforward arithmetic, and all other outputs must be exact.",
     absolute=(_AT_LEAST_ZERO, "Error allowed for every element."),
     relative=(_AT_LEAST_ZERO, "Further error allowed, as a share of the expected value."),
 )
