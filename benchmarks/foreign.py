@@ -18,6 +18,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,16 +135,19 @@ def found_by(task: str, settings: Settings, project: Path, *, only_first: bool =
 
     `bests` holds the seconds since the search was called, the number of evaluations and the latency
     of each kernel that was faster than all before. With `only_first`, the search ends as soon as a
-    kernel is 1 % faster than the start.
+    kernel is 1 % faster than the start, and `cpu_s` holds the CPU seconds until then.
     """
     began, bests = time.monotonic(), list[tuple[float, int, float]]()
+    used_before, cpu_s = cpu_seconds(), float("inf")
 
     def hear(event: Event) -> None:
+        nonlocal cpu_s
         if isinstance(event, Evaluated) and event.trial.latency is not None:
             latency = event.trial.latency
             if not bests or latency < bests[-1][2]:
                 bests.append((time.monotonic() - began, event.trial.index, latency))
             if only_first and latency <= FASTER * bests[0][2]:
+                cpu_s = cpu_seconds() - used_before
                 raise KeyboardInterrupt  # the search ends, and keeps its kernels
 
     found = optimize(task, settings, project=project, on_event=hear)
@@ -152,7 +157,28 @@ def found_by(task: str, settings: Settings, project: Path, *, only_first: bool =
         "share": found.best_utilization,
         "bests": bests,
         "evaluations": found.evaluations,
+        "cpu_s": cpu_s,
     }
+
+
+def cpu_seconds() -> float:
+    """CPU seconds so far of this process and of all processes that descend from it.
+
+    Processes that ended are included if their parents waited for them.
+    """
+    used, children = dict[int, float](), defaultdict[int, list[int]](list)
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # the process has ended
+            name, _, rest = file.read_text().rpartition(") ")
+            fields = rest.split()
+            children[int(fields[1])].append(int(name.split()[0]))
+            used[int(name.split()[0])] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    total, left = 0.0, [os.getpid()]
+    while left:
+        process = left.pop()
+        total += used.get(process, 0.0)
+        left += children[process]
+    return total
 
 
 def measure(options: argparse.Namespace) -> int:

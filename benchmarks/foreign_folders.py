@@ -8,7 +8,8 @@ which every element of the array would do a useful multiply-accumulate in every 
 the time until a kernel was 1 % faster than the start.
 
 With `--first`, each search ends as soon as a kernel is 1 % faster than the start, and the kernels
-of foreign.py are searched as well. The table then only has the times of these improvements.
+of foreign.py are searched as well. The table then only has the times of these improvements. CPU
+seconds are those of all processes of the search. They depend less on the load of the machine.
 
     python benchmarks/foreign_folders.py [--first] [--runs 1] [--seconds 90] [--evaluations 30]
         [--results FILE] [KERNEL ...]
@@ -67,24 +68,27 @@ def measure_first(options: argparse.Namespace) -> int:
     kept = Kept(options.results)
     effort = f"{options.evaluations} evaluations or {options.seconds:g} s"
     print(f"first improvement; at most {effort} each; load {os.getloadavg()[0]:.1f}")
-    print("| kernel | seconds | evaluations |")
-    print("|---|---|---|")
-    firsts: dict[str, float] = {}
+    print("| kernel | seconds | CPU seconds | evaluations |")
+    print("|---|---|---|---|")
+    firsts: dict[str, tuple[float, float]] = {}
     for name in options.workloads:
         runs = []
         for settings in _settings_of_runs(options):
             find = partial(searched, name, settings, only_first=True)
             runs.append(kept.get(("first", name, settings.seed, effort), find))
-        firsts[name] = statistics.median(map(seconds_to_first, runs))
+        wall_s = statistics.median(map(seconds_to_first, runs))
+        cpu_s = statistics.median(run["cpu_s"] for run in runs)
+        firsts[name] = wall_s, cpu_s
         evaluations = statistics.median(run["evaluations"] for run in runs)
-        print(f"| {name} | {firsts[name]:.1f} | {evaluations:.0f} |", flush=True)
-    found = sorted(s for s in firsts.values() if s < float("inf"))
-    if found:
-        soon = sum(seconds <= SOON_S for seconds in found)
-        print(
-            f"{len(found)} of {len(firsts)} kernels improved, {soon} of them within {SOON_S:g} s; "
-            f"median {statistics.median(found):.1f} s, longest {found[-1]:.1f} s"
-        )
+        print(f"| {name} | {wall_s:.1f} | {cpu_s:.1f} | {evaluations:.0f} |", flush=True)
+    for number, what in enumerate(("seconds", "CPU seconds")):
+        found = sorted(times[number] for times in firsts.values() if times[number] < float("inf"))
+        if found:
+            soon = sum(time <= SOON_S for time in found)
+            print(
+                f"{len(found)} of {len(firsts)} kernels improved, {soon} within {SOON_S:g} {what}; "
+                f"median {statistics.median(found):.1f}, longest {found[-1]:.1f} {what}"
+            )
     return 0
 
 
