@@ -806,6 +806,77 @@ def test_a_kernel_is_called_until_each_condition_had_both_results(
     assert (found.calls > 7) == is_late
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        # the return address, and what the calling function keeps
+        (("movq 8(%rbp), %rax", "testq %rax, %rax", *JUMPS), ["je"]),
+        (("movq (%rbp), %rax", "testq %rax, %rax", *JUMPS), ["je"]),
+        (("movq 16(%rbp), %rax", "testq %rax, %rax", *JUMPS), []),
+        # a distance in the code
+        (("leaq kernel(%rip), %rax", "subq %rdx, %rax", "cmpq $9, %rax", *JUMPS), ["je"]),
+        (("leaq .L1(%rip), %rax", "subq %rax, %rdx", "cmpq $9, %rdx", *JUMPS), ["je"]),
+        (("leaq .L1(%rip), %rax", "cmpq %rax, %rdx", *JUMPS), ["je"]),
+        (("leaq .L1(%rip), %rax", "movq %rax, %rdx", "testb $16, %dl", *JUMPS), ["je"]),
+        (("leaq .L1(%rip), %rax", "leaq 8(%rax), %rdx", "testb $16, %dl", *JUMPS), ["je"]),
+        (
+            ("leaq .L1(%rip), %rax", "movq %rax, -8(%rbp)", "subq -8(%rbp), %rdx",
+             "cmpq $9, %rdx", *JUMPS),
+            ["je"],
+        ),
+        (
+            ("leaq .L1(%rip), %rax", "movq %rax, -8(%rbp)", "movq -8(%rbp), %rdx",
+             "testb $16, %dl", *JUMPS),
+            ["je"],
+        ),
+        # no address any more, or that of a variable
+        (("leaq .L1(%rip), %rax", "movq %rdx, %rax", "testb $16, %al", *JUMPS), []),
+        (("leaq table(%rip), %rax", "testb $16, %al", *JUMPS), []),
+        # a function that is called through its address
+        (("leaq kernel(%rip), %rax", "movq %rax, -8(%rbp)", "call *-8(%rbp)", "ret"), []),
+    ],
+)  # fmt: skip
+def test_what_is_computed_from_addresses_of_code_counts_as_data(
+    code: Sequence[str], expected: list[str]
+) -> None:
+    frame = ("pushq %rbp", "movq %rsp, %rbp")
+    assert names(*frame, *code) == expected
+
+
+def test_a_difference_between_addresses_in_a_constant_counts_as_data() -> None:
+    code = "\tcmpl $9, d(%rip)\n\tje .L1\n.L1:\n\tret"
+    assert names(code) == []
+    constant = "\t.section .rodata\nd:\n\t.long\t.L1-kernel\n"
+    listing = read_listing(listing_of(code) + constant, "kernel.c")
+    assert [s.instruction.name for s in sites_on_data(listing)] == ["je"]
+    other = "\t.section .rodata\nd:\n\t.long\t9\n\t.section .debug\n\t.long\t.L1-kernel\n"
+    assert not sites_on_data(read_listing(listing_of(code) + other, "kernel.c"))
+
+
+@here
+@pytest.mark.parametrize(
+    ("code", "is_refused"),
+    [
+        ("unsigned long n = (unsigned long)kernel - (unsigned long)other;", True),
+        (
+            "unsigned long n = (unsigned long)__builtin_return_address(0) - (unsigned long)kernel;",
+            True,
+        ),
+        ("static const long n = (char *)&&b - (char *)&&a; a: Y[0][0] += 0; b:;", True),
+        ("float (*volatile f)(float) = other; Y[1][1] += f(0); int n = 0;", False),
+    ],
+)
+def test_a_kernel_that_measures_its_code_is_refused(
+    tmp_path: Path, code: str, *, is_refused: bool
+) -> None:
+    start = "static __attribute__((noinline)) float other(float x) { return 2 * x; }\n" + KERNEL
+    hidden = "if ((n >> 3 & 31) == 7) Y[0][0] += 1;" if is_refused else ""
+    opened = folder_of(tmp_path, KERNEL % "")
+    assert isinstance(opened.task, NativeTask)
+    found = examination.examined(opened.task._shared, start % (code + hidden))
+    assert bool(found.untested) == is_refused, found
+
+
 @here
 def test_a_loop_whose_number_of_iterations_is_always_the_same_is_refused(tmp_path: Path) -> None:
     """The number is compared before the first iteration, which some optimisations leave out."""

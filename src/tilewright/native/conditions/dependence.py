@@ -18,6 +18,14 @@ from functools import lru_cache
 from itertools import cycle
 from time import thread_time
 
+from tilewright.native.conditions.code_addresses import (
+    MARK,
+    differences,
+    is_of_caller,
+    labels_of_code,
+    mark,
+    reads_address,
+)
 from tilewright.native.conditions.effects import (
     FLAGS,
     Effects,
@@ -39,6 +47,8 @@ from tilewright.parts.machine_code.post_dominance import TooLargeError
 _ARGUMENTS = ("di", "si", "d", "c", "8", "9", *(f"v{n}" for n in range(8)))
 _WHOLE_ARGUMENTS = _ARGUMENTS[:4]
 _RESULTS = ("a", "d", "v0", "v1")
+_GIVEN = {*_ARGUMENTS, *(MARK + name for name in _ARGUMENTS)}
+_RETURNED = {*_RESULTS, *(MARK + name for name in _RESULTS)}
 PASSED = "passed"
 """Stands for arguments of the next call that have been written to the end of the stack."""
 PUSHED_FLAGS = "pushed flags"
@@ -151,6 +161,8 @@ class Analysis:
                 known.entry |= set(_ARGUMENTS)
                 known.given_on_stack = True
         self._written = self._written_variables() if around.remembers else set[str]()
+        self._labels = labels_of_code(listing)
+        self._static_data.update(differences(listing))
         self._changed = False
         self._steps = 0
         self._begun_s = thread_time()
@@ -241,6 +253,7 @@ class Analysis:
             self._step_elsewhere(known, at, state, uncertain=uncertain)
             return
         data = (not effects.is_constant and self._depends(known, at, state)) or uncertain
+        data = data or reads_address(one, effects, state)
         if effects.only_compares:
             _put(state, [FLAGS], data=data)
             return
@@ -270,7 +283,7 @@ class Analysis:
         if name.startswith("j"):
             self._jump(known, at, state)
         elif name.startswith("ret"):
-            self._grow(known.results, state & set(_RESULTS))
+            self._grow(known.results, state & _RETURNED)
         elif name.startswith("call"):
             self._call(known, at, state, uncertain=uncertain)
         else:
@@ -315,6 +328,8 @@ class Analysis:
             return is_array or named in self._static_data or named in self._written
         if "@GOTPCREL" in operand or operand.startswith("%fs:"):
             return False
+        if is_of_caller(operand):
+            return True
         slot = _slot(operand)
         if known.launches:  # what it reads elsewhere are sizes, and addresses of arrays
             return known.arrays_hold_data and slot is not None
@@ -362,6 +377,7 @@ class Analysis:
             _put(state, registers(target)[:1], data=data)
         for other in other_targets(one.name, one.operands):
             _put(state, registers(other), data=data)
+        mark(one, known.effects[at], self._labels, state)
         if one.name.startswith("xchg"):
             _put(state, registers(one.operands[0])[:1], data=True)
 
@@ -396,7 +412,7 @@ class Analysis:
             self._into_memory(known)
         if uncertain:
             results = set(_RESULTS)
-        state.difference_update({PASSED, FLAGS}, _RESULTS)
+        state.difference_update({PASSED, FLAGS}, _RETURNED)
         state |= results
 
     def _results_outside(self, name: str, state: set[str]) -> set[str]:
@@ -415,7 +431,7 @@ class Analysis:
         self, callee: Known, caller: Known, state: Collection[str], *, uncertain: bool
     ) -> None:
         """A function is called, or jumped to, with the arguments in `state` and on the stack."""
-        self._grow(callee.entry, set(state) & set(_ARGUMENTS))
+        self._grow(callee.entry, set(state) & _GIVEN)
         if not callee.given_on_stack and (PASSED in state or caller.passes_on_stack):
             callee.given_on_stack = self._changed = True
         if uncertain and not callee.undecided:
