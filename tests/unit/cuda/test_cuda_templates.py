@@ -46,6 +46,21 @@ def test_an_instance_drawn_at_random_is_right(kind: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
+def test_the_check_of_a_product_needs_no_further_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each condition on loaded values has had both results in the usual runs. Further runs would
+    double the time of the check."""
+    monkeypatch.setattr(CudaEvaluation, "compiled", lambda self, source: Compiled(b"", ()))
+    monkeypatch.setattr(CudaEvaluation, "still_untested", None)
+    task = create_target().open(SHAPES["gemm"], {"input_seed": 5})
+    (text,) = task.templates().values()
+    template = parse_template(text, CUDA.templates)
+    assert template is not None
+    source = template.instance(template.first)
+    verdict = task.evaluator[1].check(Artifact("", b"", "", source))
+    assert isinstance(verdict, Verdict), verdict.log
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++ on PATH")
 @pytest.mark.parametrize("kind", ["gemm", "conv2dbias"])
 def test_where_tf32_is_enough_products_use_tensor_cores(
     kind: str, monkeypatch: pytest.MonkeyPatch
