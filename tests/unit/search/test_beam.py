@@ -94,10 +94,11 @@ def test_equal_binaries_are_one_member() -> None:
     assert BeamSearch().select(History([start, *twins])) == [twins[0], start]
 
 
-def test_a_repeated_candidate_counts_once() -> None:
+@pytest.mark.parametrize("repeated", [5.0, 4.0])
+def test_only_the_first_trial_of_a_candidate_counts(repeated: float) -> None:
     start = trial(0, 10.0, None, 0)
     child = trial(1, 5.0, 0)
-    again = Trial(2, 2, child.candidate, child.outcome)
+    again = Trial(2, 2, child.candidate, measured(repeated))
     assert BeamSearch().select(History([start, child, again])) == [child, start]
 
 
