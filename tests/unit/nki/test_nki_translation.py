@@ -147,6 +147,11 @@ PLAIN = "for i in nl.affine_range(3):\n    nl.store(y[i * 100:i * 100 + 100, :],
         "nl.copy(nisa.nc_transpose(nl.copy(nisa.nc_transpose(t))))",
         "nisa.iota(nl.arange(100)[:, None] * 3 + nl.arange(64)[None, :], dtype=nl.float32)",
         "nisa.activation(nl.exp, t, bias=nl.max(t, axis=1, keepdims=True), scale=-1.0)",
+        "nl.add(t, nisa.tensor_partition_reduce(nl.maximum, t))",
+        "nl.minimum(nl.exp(t), float('inf'))",
+        "nl.maximum(nl.full((100, 64), -np.inf, nl.float32), t)",
+        "t + nisa.iota(nl.arange(1)[:, None] + nl.arange(64)[None, :], dtype=nl.int32)"
+        ".broadcast_to((100, 64))",
         "nl.load_transpose2d(x[i * 64:i * 64 + 64, :]) if False else nl.softmax(t, axis=1)",
     ],
 )

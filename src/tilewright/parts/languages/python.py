@@ -1,4 +1,5 @@
-"""The normal form of Python: its tokens with their indentation, without comments and layout."""
+"""Numbers in Python, and its normal form: the tokens with their indentation, without comments and
+layout."""
 
 from __future__ import annotations
 
@@ -87,3 +88,9 @@ def _is_joined(last: tokenize.TokenInfo, found: tokenize.TokenInfo) -> bool:
     """
     words = last.type in _WORD and found.type in (*_WORD, tokenize.STRING)
     return words and last.end == found.start
+
+
+def literal(value: object) -> str:
+    """The expression of a number, also of one that is infinite or not a number."""
+    text = repr(value)
+    return f'float("{text}")' if text in ("inf", "-inf", "nan") else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tilewright.parts.languages.python import literal
 from tilewright.proposers.nki.analysis.places import printed
 from tilewright.proposers.nki.ir import (
     Alloc,
@@ -109,4 +110,4 @@ def _setting(value: Setting) -> str:
         return value.text()
     if isinstance(value, tuple):
         return f"[{', '.join(map(_setting, value))}]"
-    return repr(value)
+    return literal(value)

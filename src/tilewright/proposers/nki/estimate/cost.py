@@ -227,8 +227,8 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
 _ENGINES = {"vector": "dve", "scalar": "act", "gpsimd": "pool"}
 _BY_NAME = {
     "activation": "act", "activation_reduce": "act", "iota": "pool", "affine_select": "pool",
-    "local_gather": "pool", "nc_n_gather": "pool", "tensor_copy": "any", "tensor_scalar": "any",
-    "memset": "any",
+    "tensor_partition_reduce": "pool", "local_gather": "pool", "nc_n_gather": "pool",
+    "tensor_copy": "any", "tensor_scalar": "any", "memset": "any",
 }  # fmt: skip
 
 
@@ -257,6 +257,7 @@ def _per_element(
     return {
         "tensor_tensor_scan": 2,
         "reciprocal": 8,
+        "tensor_partition_reduce": 8,
         "bn_aggr": 4.3,
         "tensor_copy_predicated": 2,
     }.get(op.name, 1)

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tilewright.parts.languages.python import literal
 from tilewright.proposers.nki.ir import Region
 from tilewright.proposers.nki.linear import Linear
 from tilewright.proposers.nki.reading.constants import constant
@@ -132,7 +133,7 @@ _SIGNS: Mapping[type[ast.operator], str] = {
 
 
 def _text(value: Any) -> str:
-    return value.text if isinstance(value, Name) else repr(value)
+    return value.text if isinstance(value, Name) else literal(value)
 
 
 def _unary(reader: Reader, node: ast.UnaryOp) -> Any:

@@ -122,6 +122,8 @@ def builtin(reader: Reader, name: str, args: list[Any]) -> Any:
         return len(args[0])
     if name in ("int", "float") and isinstance(args[0], (int, float)):
         return int(args[0]) if name == "int" else float(args[0])
+    if name == "float" and isinstance(args[0], str):
+        return float(args[0])
     if name == "abs" and isinstance(args[0], (int, float)):
         return abs(args[0])
     if name in ("list", "tuple"):

@@ -17,6 +17,7 @@ tensor_tensor dst data1 data2 op engine
 tensor_scalar dst data op0 operand0 reverse0 op1 operand1 reverse1 engine
 scalar_tensor_tensor dst data op0 operand0 op1 operand1 reverse0 reverse1
 tensor_reduce dst op data axis negate keepdims
+tensor_partition_reduce dst op data
 tensor_scalar_reduce dst data op0 operand0 reduce_op reduce_res reverse0
 activation dst op data bias scale reduce_op reduce_res reduce_cmd
 activation_reduce dst op data reduce_op reduce_res bias scale

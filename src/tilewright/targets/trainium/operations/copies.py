@@ -19,7 +19,7 @@ from tilewright.targets.trainium.destinations import (
 from tilewright.targets.trainium.errors import KernelError
 from tilewright.targets.trainium.execution import Execution
 from tilewright.targets.trainium.operations.engines import chosen
-from tilewright.targets.trainium.tiles.dtypes import DType
+from tilewright.targets.trainium.tiles.dtypes import FLOAT32, DType
 from tilewright.targets.trainium.tiles.index import Mask
 from tilewright.targets.trainium.tiles.view import View, whole
 
@@ -155,8 +155,11 @@ def _broadcast_part(
 ) -> None:
     if run.trace is None:
         return
-    product = run.new_buffer((out.shape[0], width), out.dtype, "psum", "temporary")
     row = View(source.buffer, (1, width), (0, 0), (0, 1), source.p0, source.f0 + start)
+    if not out.dtype.is_float:  # PE multiplies floating-point numbers only
+        integers, row = row, whole(run.new_buffer((1, width), FLOAT32, "sbuf", "temporary"))
+        run.emit("tensor_copy", "any", (integers,), (row,), implicit=why)
+    product = run.new_buffer((out.shape[0], width), row.dtype, "psum", "temporary")
     part = View(out.buffer, (out.shape[0], width), (1, 0), (0, 1), 0, start)
     sizes = {"k": 1, "m": out.shape[0], "n": width}
     run.emit("nc_matmul", "pe", (row,), (whole(product),), sizes, implicit=why)

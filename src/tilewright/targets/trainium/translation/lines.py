@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from tilewright.parts.languages.python import literal
 from tilewright.targets.trainium.recording import Recorded
 from tilewright.targets.trainium.tiles.index import Index, Mask
 from tilewright.targets.trainium.tiles.view import View
@@ -157,7 +158,7 @@ def _memset(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) ->
     value: Any = entry.instruction.attributes["value"]
     if not entry.writes[0].dtype.is_float:
         value = int(value)
-    yield "memset", {"dst": writes[0], "value": repr(value), "engine": _engine(entry)}
+    yield "memset", {"dst": writes[0], "value": literal(value), "engine": _engine(entry)}
 
 
 def _transpose(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
@@ -185,7 +186,7 @@ def _operands(entry: Recorded, columns: Sequence[Place]) -> list[Value]:
 
 def _number(entry: Recorded, number: Any) -> str:
     """A number. Engines compute in float32, except between integers."""
-    return repr(float(number) if entry.reads[0].dtype.is_float else number)
+    return literal(float(number) if entry.reads[0].dtype.is_float else number)
 
 
 _EITHER_WAY = ("add", "multiply", "maximum", "minimum")
@@ -254,6 +255,12 @@ def _tensor_reduce(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
     }  # fmt: skip
 
 
+def _over_partitions(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    yield "tensor_partition_reduce", {
+        "dst": writes[0], "op": _operator(entry.instruction.attributes["op"]), "data": reads[0],
+    }  # fmt: skip
+
+
 def _scan(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
     attributes = entry.instruction.attributes
     yield "tensor_tensor_scan", {
@@ -268,7 +275,7 @@ def _activation(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]
     attributes, columns = entry.instruction.attributes, list(reads[1:])
     bias = None if entry.settings["bias"] is None else columns.pop(0)
     scale: Any = entry.settings["scale"]
-    scales = columns.pop(0) if isinstance(scale, View) else None if scale == 1 else repr(scale)
+    scales = columns.pop(0) if isinstance(scale, View) else None if scale == 1 else literal(scale)
     command = attributes.get("reduce_command")
     yield "activation", {
         "dst": writes[0], "op": _operator(attributes["op"]), "data": reads[0], "bias": bias,
@@ -282,17 +289,17 @@ def _select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) ->
     """`nl.where`: the second choice everywhere, then the first one where the predicate is true."""
     chooser, tiles = reads[0], list(reads[1:])
     x, y = entry.settings["x"], entry.settings["y"]
-    first: Value = tiles.pop(0) if x is None else repr(x)
+    first: Value = tiles.pop(0) if x is None else literal(x)
     if y is None:
         yield "tensor_copy", {"dst": writes[0], "src": tiles.pop(0)}
     else:
-        yield "memset", {"dst": writes[0], "value": repr(y)}
+        yield "memset", {"dst": writes[0], "value": literal(y)}
     yield "tensor_copy_predicated", {"dst": writes[0], "src": first, "predicate": chooser}
 
 
 def _predicated(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
     number = entry.settings["src"]
-    source: Value = reads[0] if number is None else repr(number)
+    source: Value = reads[0] if number is None else literal(number)
     yield "tensor_copy_predicated", {
         "dst": writes[0], "src": source, "predicate": reads[1 if number is None else 0],
         "reverse_pred": "True" if entry.settings["reverse_pred"] else None,
@@ -314,7 +321,7 @@ def _affine_select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
             if holds.always:
                 yield "tensor_copy", {"dst": writes[0], "src": reads[0]}
             else:
-                yield "memset", {"dst": writes[0], "value": repr(settings["otherwise"])}
+                yield "memset", {"dst": writes[0], "value": literal(settings["otherwise"])}
             return
         if holds.comparison is None:
             raise UntranslatableError("a selection by several comparisons")
@@ -323,7 +330,7 @@ def _affine_select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Pla
         index = index.extended(len(entry.reads[0].shape))
     yield "affine_select", {
         "dst": writes[0], **_pattern(entry, reads[0], index), "on_true_tile": reads[0],
-        "on_false_value": repr(settings["otherwise"]), "cmp_op": _operator(compare),
+        "on_false_value": literal(settings["otherwise"]), "cmp_op": _operator(compare),
     }  # fmt: skip
 
 
@@ -372,7 +379,7 @@ def _found(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> 
     number = entry.settings.get("imm")
     yield entry.instruction.opcode, {
         "dst": writes[0], "data": reads[0], "vals": reads[1],
-        "imm": None if number is None else repr(number),
+        "imm": None if number is None else literal(number),
     }  # fmt: skip
 
 
@@ -405,5 +412,6 @@ _LINES: Mapping[str, Callable[..., Made]] = {
     "affine_select": _affine_select, "nc_stream_shuffle": _shuffle,
     "reciprocal": _plain("reciprocal", "data"), "bn_stats": _plain("bn_stats", "data"),
     "bn_aggr": _plain("bn_aggr", "data"), "max8": _plain("max8", "src"),
+    "tensor_partition_reduce": _over_partitions,
     "nc_find_index8": _found, "nc_match_replace8": _found, "local_gather": _gathered,
 }  # fmt: skip

@@ -11,12 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from tilewright.parts.languages.python import literal
 from tilewright.targets.trainium.execution import BY_ELEMENT
 from tilewright.targets.trainium.recording import Recorded
 from tilewright.targets.trainium.tiles.view import View
 from tilewright.targets.trainium.trace import Access
 from tilewright.targets.trainium.translation.clipping import UntranslatableError, mask_of, places
-from tilewright.targets.trainium.translation.lines import COMPARISONS, Line, Value, line_of, lines
+from tilewright.targets.trainium.translation.lines import (
+    COMPARISONS,
+    Line,
+    Value,
+    line_of,
+    lines,
+)
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
@@ -64,7 +71,7 @@ class Choosing:
         select: dict[str, Value | None] = {
             "dst": written[0], "pattern": str(pairs), "offset": int(index.offset),
             "channel_multiplier": str(index.steps[0]), "on_true_tile": written[0],
-            "on_false_value": repr(kept), "cmp_op": f"nl.{COMPARISONS[symbol]}",
+            "on_false_value": literal(kept), "cmp_op": f"nl.{COMPARISONS[symbol]}",
         }  # fmt: skip
         return [*found, line_of("affine_select", select)]
 
