@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tilewright.targets.trainium.execution import Limits
 from tilewright.targets.trainium.language.repeated import evenness
 from tilewright.targets.trainium.program import parse, trace_program
 from tilewright.targets.trainium.repeating import Repetition
-from tilewright.targets.trainium.trace import Access, Trace
+from tilewright.targets.trainium.trace import Access, Loop, Trace
 
 X = numbers(8, 200)
 HEAD = """
@@ -771,6 +772,65 @@ def test_a_last_iteration_elsewhere_makes_all_of_them_be_interpreted(
     some, every = both(REPEATED["columns"], 1, monkeypatch)
     assert not completed
     assert content(some) == content(every)
+
+
+BETWEEN = [
+    """
+        for w in nl.affine_range(40):
+            k = w if w in (0, 1, 39) else w + 100
+            b[:, k : k + 1] = nl.exp(a[:, w : w + 1])
+    """,
+    """
+        for w in nl.affine_range(40):
+            if w in (0, 1, 39):
+                b[:, w : w + 1] = nl.exp(a[:, w : w + 1])
+            else:
+                b[:, w : w + 1] = nl.negative(a[:, w : w + 1])
+    """,
+    """
+        for n in nl.sequential_range(2):
+            for w in nl.affine_range(40):
+                k = w if w in (0, 1, 39) else 0
+                b[:, w : w + 1] = nl.exp(a[:, k : k + 1])
+    """,
+]
+"""Loops whose first two and last iterations do not show that the others differ."""
+
+
+@pytest.mark.parametrize("body", BETWEEN)
+@pytest.mark.parametrize("kind", ["affine", "static"])
+def test_an_iteration_in_the_middle_shows_that_a_loop_was_wrongly_taken_for_even(
+    body: str, kind: str, completed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def always(node: ast.For) -> Callable[[object], bool]:
+        return lambda frame: True
+
+    monkeypatch.setattr("tilewright.targets.trainium.language.flow.evenness", always)
+    monkeypatch.setattr(repeating, "SHARE", 1.0)
+    some, every = both(body.replace("affine", kind), 1, monkeypatch)
+    assert not completed
+    assert content(some) == content(every)
+
+
+def test_the_iteration_in_the_middle_depends_on_the_text_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[tuple[int, ...]] = []
+    real = repeating.drawn
+
+    def noted(seed: str, loop: Loop) -> list[int]:
+        numbers = real(seed, loop)
+        found.append(tuple(numbers))
+        return numbers
+
+    monkeypatch.setattr("tilewright.targets.trainium.execution.drawn", noted)
+    for name in (*range(20), *range(20)):
+        text = REPEATED["columns"].replace("t ", f"t{name} ").replace("add, t,", f"add, t{name},")
+        both(text, 1, monkeypatch)
+    assert found[:20] == found[20:]
+    numbers = [number for drawn in found[:20] for number in drawn]
+    assert 3 < len(set(numbers)) <= len(numbers) < 17
+    assert all(repeating.LEADING <= number < 99 for number in numbers)
 
 
 @pytest.mark.parametrize(

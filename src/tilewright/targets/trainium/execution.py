@@ -25,6 +25,7 @@ from tilewright.targets.trainium.repeating import (
     Advance,
     Mark,
     Repetition,
+    drawn,
     repetition_of,
 )
 from tilewright.targets.trainium.tiles.buffer import Buffer, Result, Scope
@@ -107,6 +108,10 @@ class Execution:
         """Lines of loops of which only some iterations are processed."""
         self.repeating = False
         """Whether iterations may be recorded without being interpreted."""
+        self.seed = ""
+        """Decides which iteration in the middle of a repeated loop is interpreted."""
+        self.middles = True
+        """Whether one is interpreted."""
         self.left_out = False
         """Whether iterations were not interpreted."""
         self.seen: dict[int, Buffer] | None = None
@@ -223,18 +228,27 @@ class Execution:
         outer_seen, self.seen = self.seen, {} if repeats else self.seen
         outer_first, self.first_written = self.first_written, set()
         before, serial = self.steps, self._serial
+        middles, checked = self.middles, list[int]()
         try:
             for number, value in enumerate(values):
                 if repeats and number == LEADING:
                     assert self.trace is not None
-                    repetition = repetition_of(self.trace, loop, marks)
+                    checked = drawn(self.seed, loop) if middles else []
+                    checked = [*checked, loop.trips - 1]
+                    repetition = repetition_of(self.trace, loop, marks, checked)
                     if repetition is not None and not self._stays_first(repetition, serial):
                         repetition = None
                     if repetition is not None:
                         self._count_repeated(repetition, (self.steps - before) // LEADING)
-                if repetition is not None and number < len(values) - 1:
+                if repetition is not None and number not in checked:
                     self.left_out = True
                     continue
+                if repeats:
+                    self.middles = (
+                        middles
+                        and number >= LEADING
+                        and (repetition is None or number == checked[0])
+                    )
                 self.step()
                 if repeats and self.trace is not None:
                     marks.append(Mark(len(self.trace.tensors), len(self.trace.loops)))
@@ -252,6 +266,7 @@ class Execution:
                 self._stamp_repeated(repetition)
         finally:
             self.seen, self.first_written = outer_seen, outer_first
+            self.middles = middles
             scope.alive = scope is outer_scope
             self.scope, self.loop = outer_scope, outer_loop
             loop.stop = len(instructions)
@@ -268,10 +283,10 @@ class Execution:
     def _count_repeated(self, repetition: Repetition, steps: int) -> None:
         """Count the iterations that are not interpreted, before they are recorded."""
         assert self.trace is not None
-        left = repetition.trips - LEADING - 1
-        self.step(steps * left)
+        left = repetition.trips - LEADING
+        self.step(steps * (left - len(repetition.checked)))  # those count themselves
         self._require_instructions(
-            len(self.trace.instructions) + repetition.instructions * (left + 1) - 1
+            len(self.trace.instructions) + repetition.instructions * left - 1
         )
 
     def _stays_first(self, repetition: Repetition, serial: int) -> bool:

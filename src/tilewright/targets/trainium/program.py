@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
@@ -47,12 +48,14 @@ Language = Literal[1, 2]
 class Program:
     """A parsed kernel. `language` is its version of NKI.
 
-    `asks_for_its_number` tells whether it may read the number of its program in a grid.
+    `asks_for_its_number` tells whether it may read the number of its program in a grid. `digest` is
+    a hash of its text.
     """
 
     tree: ast.Module
     language: Language
     asks_for_its_number: bool
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ def parse(source: str) -> Program:
         raise KernelError("syntax", str(error.__cause__ or "") or str(error)) from None
     nodes = _nodes(tree)
     asks = any(isinstance(n, ast.Attribute) and n.attr == "program_id" for n in nodes)
-    return Program(tree, _language(nodes), asks)
+    return Program(
+        tree, _language(nodes), asks, sha256(source.encode(errors="replace")).hexdigest()
+    )
 
 
 def _nodes(tree: ast.Module) -> list[ast.AST]:
@@ -160,7 +165,7 @@ def _traced(
 ) -> Trace:
     trace = Trace(program.language)
     run = Execution(machine, program.language, trace=trace, limits=limits)
-    run.repeating = repeating
+    run.repeating, run.seed = repeating, program.digest
     try:
         trace.outputs = walked(program, call, run)
     except KernelError as error:

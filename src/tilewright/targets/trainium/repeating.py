@@ -3,8 +3,11 @@
 A kernel of 100,000 instructions usually has loops with many equal iterations. If the text of a body
 shows that all of its iterations differ only in numbers that are linear in the loop variable
 (`language/repeated.py`), every region begins at such a number. The remaining iterations then have
-the same instructions as the first two, at places that grow evenly. If the last iteration, which is
-interpreted too, is not where the first two place it, the kernel is traced again without this.
+the same instructions as the first two, at places that grow evenly. The last iteration is
+interpreted too, and for half of the loops one in the middle. A hash of the kernel's text decides
+which loops and iterations. If one of these iterations is not where the first two place it, the
+kernel is traced again without this. To save time, the loops inside such a loop have no iteration
+in their middle interpreted, except in the first of its iterations after the first two that is.
 
 Between iterations, the interpreter of NKI 2 only remembers which addresses of PSUM hold a product
 or a transpose, so no iteration may write one into a tile from outside the loop. In a tile of its
@@ -16,6 +19,7 @@ from outside the loop is both read and written, so that no iteration depends on 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +27,9 @@ from tilewright.targets.trainium.trace import Access, Instruction, Loop, Tensor,
 
 LEADING = 2
 """Number of iterations that are interpreted before the others are recorded."""
+SHARE = 0.5
+"""Share of the loops of which an iteration in the middle is interpreted too. In every loop, this
+would take 25 % of the time of a trace."""
 FEWEST = 12
 """Loops with fewer iterations are interpreted completely."""
 _REMEMBERED = ("nc_matmul", "nc_transpose")
@@ -31,7 +38,7 @@ _ENGINES = ("dve", "act", "pool", "any")
 
 
 class NotRepeated(Exception):
-    """The last iteration of a loop is not what the first ones let expect, or breaks a rule."""
+    """A later iteration of a loop is not what the first ones let expect, or breaks a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +156,13 @@ def iterations_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> list[Itera
 
 
 class Repetition:
-    """The iterations of a loop, as the first two show them."""
+    """The iterations of a loop, as the first two show them. `checked` are the numbers of the later
+    iterations that are interpreted too."""
 
-    def __init__(self, first: Iteration, steps: Sequence[int], trips: int) -> None:
-        self._first, self._steps, self.trips = first, steps, trips
+    def __init__(
+        self, first: Iteration, steps: Sequence[int], trips: int, checked: Sequence[int]
+    ) -> None:
+        self._first, self._steps, self.trips, self.checked = first, steps, trips, checked
         self._form, self._places = first.form(), first.places()
 
     @property
@@ -179,13 +189,14 @@ class Repetition:
 
     def complete(self, trace: Trace, loop: Loop, marks: Sequence[Mark]) -> None:
         """Add the iterations between the first ones and the last one, which was interpreted."""
-        last = iterations_of(trace, loop, marks)[-1]
-        if not self.expects(last, self.trips - 1):
+        later = iterations_of(trace, loop, marks)[LEADING:]
+        if not all(map(self.expects, later, self.checked)):
             raise NotRepeated
+        last = later[-1]
         count, begin, made = self.instructions, loop.starts[0], marks[0]
-        trace.instructions[loop.starts[-1] :] = []
-        trace.tensors[marks[-1].tensors :] = []
-        trace.loops[marks[-1].loops :] = []
+        trace.instructions[loop.starts[LEADING] :] = []
+        trace.tensors[marks[LEADING].tensors :] = []
+        trace.loops[marks[LEADING].loops :] = []
         for number in range(LEADING, self.trips - 1):
             self._add(trace, loop, number)
         shift = begin + count * (self.trips - 1) - loop.starts[-1]
@@ -253,7 +264,15 @@ def _moved(a: Access, fresh: dict[int, Tensor], by: int) -> Access:
     )  # fmt: skip
 
 
-def repetition_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> Repetition | None:
+def drawn(seed: str, loop: Loop) -> list[int]:
+    """The number of an iteration between the first ones and the last one, for every second loop."""
+    chance = random.Random(f"{seed} {loop.id}")
+    return [chance.randrange(LEADING, loop.trips - 1)] if chance.random() < SHARE else []
+
+
+def repetition_of(
+    trace: Trace, loop: Loop, marks: Sequence[Mark], checked: Sequence[int]
+) -> Repetition | None:
     """The repetition that the first two iterations of a loop show; None if they differ, or if one
     may depend on another in a way that the interpreter remembers."""
     leading = iterations_of(trace, loop, marks)
@@ -267,7 +286,7 @@ def repetition_of(trace: Trace, loop: Loop, marks: Sequence[Mark]) -> Repetition
              if not step and id(a.tensor) in own}  # fmt: skip
     if not (_is_forgotten(first, still) if trace.language == 2 else _is_simple(first)):
         return None
-    found = Repetition(first, steps, loop.trips)
+    found = Repetition(first, steps, loop.trips, checked)
     if not found.expects(leading[1], 1):
         return None
     if trace.language == 2:
