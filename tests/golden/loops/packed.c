@@ -13,8 +13,6 @@ void kernel(const float Q[6][5], const float K[7][5], float O[6][5]) {
     }
   }
   float scores[7];
-  float most;
-  float sum;
   for (int i = 0; i < 6; i++) {
     for (int j = 0; j < 4; j += 4) {
       *(vf *)&scores[j] = v_splat(0.0f);
@@ -28,11 +26,11 @@ void kernel(const float Q[6][5], const float K[7][5], float O[6][5]) {
         scores[j] = scores[j] + Q[i][d] * K_1[d][j];
       }
     }
-    most = scores[0];
+    float most = scores[0];
     for (int j = 0; j < 7; j++) {
       most = fmaxf(most, scores[j]);
     }
-    sum = 0.0f;
+    float sum = 0.0f;
     for (int j = 0; j < 7; j++) {
       scores[j] = expf(scores[j] - most);
       sum = sum + scores[j];

@@ -9,19 +9,17 @@ void kernel(const float Q[6][5], const float K[7][5], float O[6][5]) {
   #pragma omp parallel for num_threads(2) schedule(static)
   for (int i = 0; i < 6; i++) {
     float scores[7];
-    float most;
-    float sum;
     for (int j = 0; j < 7; j++) {
       scores[j] = 0.0f;
       for (int d = 0; d < 5; d++) {
         scores[j] = scores[j] + Q[i][d] * K[j][d];
       }
     }
-    most = scores[0];
+    float most = scores[0];
     for (int j = 0; j < 7; j++) {
       most = fmaxf(most, scores[j]);
     }
-    sum = 0.0f;
+    float sum = 0.0f;
     for (int j = 0; j < 7; j++) {
       scores[j] = expf(scores[j] - most);
       sum = sum + scores[j];

@@ -88,7 +88,7 @@ def test_what_an_outer_loop_declares_moves_into_the_one_that_is_exchanged() -> N
         "for (int k = 0; k < 8; k++) for (int j = 0; j < 8; j++) Z[0][j] = Z[0][j + 1] + X[k];",
         "for (int k = 0; k < 4; k++) for (int j = 0; j < 5; j++) Y[j + k] = Y[j + k] * X[k];",
         "float s = 0.0f; for (int k = 0; k < 9; k++) for (int j = 0; j < 9; j++) "
-        "{ s = X[j]; Y[k] = Y[k] + s; }",
+        "{ s = X[j]; Y[k] = Y[k] + s; } Z[0][0] = s;",
         "for (int k = 0; k < 9; k++) { float a = Y[0]; for (int j = 0; j < 9; j++) "
         "Y[j] = Y[j] + a; }",
         "for (int k = 0; k < 9; k++) { Z[0][k] = 0.0f; for (int j = 0; j < 9; j++) "

@@ -74,6 +74,7 @@ from tilewright.proposers.loops.parsing.syntax import (
     operator_of,
 )
 from tilewright.proposers.loops.parsing.tables import is_table
+from tilewright.proposers.loops.parsing.temporaries import declared_in_loops
 from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 
 _VECTOR_SIZE = re.compile(r"\bvector_size\s*\(\s*([1-9]\d*)\s*\)")
@@ -219,7 +220,7 @@ class _Reader(Memory):
         parameters = tuple(self._parameters(found))
         with self._inner(), self._collected() as read:
             self.returned(field_of(found, "body").named_children, None)
-        body = (*self.tables, *read)
+        body = declared_in_loops((*self.tables, *read), self._taken(parameters))
         scratch = (*self.constant_arrays, *self._scratch)
         kernel = Kernel(parameters, body, lanes, tuple(head), registers, scratch=scratch)
         for node, number in self._static_numbers:
@@ -232,6 +233,11 @@ class _Reader(Memory):
             except NotApplicableError as error:
                 raise UnsupportedError(node, f"threads share this loop, but {error}") from error
         return kernel
+
+    def _taken(self, parameters: Sequence[Parameter]) -> set[str]:
+        """All names of the kernel, and of the source."""
+        arrays = (*parameters, *self.constant_arrays, *self._scratch)
+        return self.names | {array.name for array in arrays}
 
     def _define(self, node: Node, found: Mapping[str, Bundle]) -> None:
         for name, bundle in found.items():
