@@ -153,11 +153,24 @@ def random_loops(rng: random.Random) -> str:
 
 
 def built(sources: Mapping[str, str], folder: Path) -> ctypes.CDLL:
-    """A library of kernels, each under its name; sums are not contracted."""
-    objects = []
+    """A library of kernels, each under its name; sums are not contracted.
+
+    Kernels after the same text are compiled as one file, because a compiler takes longer to start
+    and to read its headers than to compile a kernel.
+    """
+    files: dict[str, str] = {}
     for name, source in sources.items():
-        file = folder / f"{name}.c"
-        file.write_text(source.replace("void kernel(", f"void {name}("))
+        before, _, kernel = source.partition("void kernel(")
+        last = before.strip().rpartition("\n")[2]
+        ended = last == "" or last.endswith(("}", ";")) or last.startswith("#")
+        joined = ended and kernel.count("\n}") == 1 and "void kernel(" not in kernel
+        key = before if joined else name
+        named = source.replace("void kernel(", f"void {name}(")
+        files[key] = files[key] + named[len(before) :] if key in files else named
+    objects = []
+    for number, text in enumerate(files.values()):
+        file = folder / f"kernels_{number}.c"
+        file.write_text(text)
         objects.append(str(file))
     library = folder / "kernels.so"
     flags = ["-O1", "-w", "-ffp-contract=off", "-fwrapv", "-shared", "-fPIC"]
