@@ -14,6 +14,7 @@ from tilewright.core.records import Check, Tolerance, Workload
 from tilewright.parts import inputs
 from tilewright.parts.case import Case, drawn
 from tilewright.parts.case_arguments import CaseArguments
+from tilewright.parts.error_tracking import TrackedArray
 from tilewright.parts.float_error import (
     NOT_FINITE,
     HopelessError,
@@ -192,11 +193,23 @@ class Cases:
                 size = f"of {self.workload.operations:.2g} operations"
             return f"a task {size} is compared on {', '.join(OF_LARGE)}"
         if self.workload.tolerance != Tolerance():
+            if self._known == inputs.DECLARED and name != inputs.DECLARED[0]:
+                return self._not_finite(number)
             return _OVER_OWN_TOLERANCE if name in ("huge values", inputs.LATER) else None
         try:
             _ = self.alone(number).honest
         except HopelessError as error:
             return str(error)
+        return None
+
+    def _not_finite(self, number: int) -> str | None:
+        """Where the reference returns NaN or infinity, for instance because an input is zero, which
+        it need not be if `workload.toml` describes the inputs; None if all results are finite.
+        """
+        for name, found in self.alone(number).expected.items():
+            values = np.asarray(found.exact if isinstance(found, TrackedArray) else found)
+            if values.dtype.kind not in "iu" and not np.isfinite(values.astype(np.float64)).all():
+                return f"{NOT_FINITE} NaN or infinity for {name}"
         return None
 
     def _nothing_to_compare(self, reason: str) -> WorkloadError:

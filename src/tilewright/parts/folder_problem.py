@@ -19,7 +19,7 @@ from tilewright.core.records import Argument, Workload
 from tilewright.parts.arithmetic import Format
 from tilewright.parts.differences import exact_values
 from tilewright.parts.error_tracking import TrackedArray, stored
-from tilewright.parts.inputs import Array, distributions, draw
+from tilewright.parts.inputs import DECLARED, Array, distributions, draw
 from tilewright.parts.problem import Expected, FormulaProblem
 from tilewright.parts.user_code import import_file, users_code
 from tilewright.parts.workload_file import Inputs
@@ -90,7 +90,7 @@ class FolderProblem:
         if described.normal is not None:
             values = rng.normal(*described.normal, shape)
         elif distribution == DECLARED[2]:
-            values = rng.choice(np.array(described.range, np.float64), shape)
+            values = rng.choice(_ends(*(described.range or (0.0, 1.0))), shape)
         else:
             low, high = described.range or (0.0, 1.0)
             values = rng.uniform(low, high, shape)
@@ -288,8 +288,11 @@ class FloatFolderProblem(FolderProblem, FormulaProblem):
             return FolderProblem.reference(self, inputs)
 
 
-DECLARED = ("as described", "constant rows", "ends of the range")
-"""The distributions of a folder that describes its inputs. All their values fit the description."""
+def _ends(low: float, high: float) -> Array:
+    """The ends of a range, and zero if the range contains it: kernels treat zero apart, and random
+    numbers almost never are.
+    """
+    return np.array([low, 0.0, high] if low < 0 < high else [low, high], np.float64)
 
 
 def _taken(function: Callable[..., Any], constants: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tilewright.parts.structured_inputs import (
 Array = NDArray[Any]
 """The values of an argument."""
 
-VERSION = "16"
+VERSION = "17"
 """Version of the generation of inputs. Increment it whenever other values are drawn for the same
 seed. It is part of every cache key.
 """
@@ -43,6 +43,9 @@ one sign (`parts.structured_inputs`).
 """
 
 LATER = "huge later values"
+
+DECLARED = ("as described", "constant rows", "ends of the range")
+"""The distributions of a folder that describes its inputs. All their values fit the description."""
 
 FLOAT_DISTRIBUTIONS = (
     *DISTRIBUTIONS,

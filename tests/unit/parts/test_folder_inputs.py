@@ -146,12 +146,28 @@ def test_inputs_are_what_the_folder_says(
         assert np.abs(case.initial["B"]).max() > 1, "others are drawn as usual"
     if "range" in inputs:
         assert (drawn[1].initial["A"] == drawn[1].initial["A"][:, :1]).all()
-        assert set(drawn[2].initial["A"].ravel().tolist()) == {low, high}
+        assert set(drawn[2].initial["A"].ravel().tolist()) == {low, high, max(low, 0)}
     assert len({case.initial["A"].tobytes() for case in drawn}) == 3
     again = folder_cases(tmp_path, inputs=inputs)
     assert (again[0].initial["A"] == drawn[0].initial["A"]).all()
     other = folder_cases(tmp_path, inputs=inputs, seed=6)
     assert (other[0].initial["A"] != drawn[0].initial["A"]).any()
+
+
+POLE = "def reference(A, B):\n    return (1 / A) @ B\n"
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize("tolerance", ["", "[tolerance]\nrelative = 1e-3"])
+def test_ends_of_a_range_are_left_out_if_the_reference_is_infinite_there(
+    tmp_path: Path, tolerance: str
+) -> None:
+    inputs = "inputs = { range = [-1, 1] }"
+    cases = folder_cases(tmp_path, inputs=inputs, reference=POLE, tolerance=tolerance)
+    assert list(cases.omissions) == ["ends of the range"]
+    assert "the reference returns" in cases.omissions["ends of the range"]
+    finite = folder_cases(tmp_path, inputs=inputs, tolerance=tolerance)
+    assert not finite.omissions
 
 
 SORTED = (
