@@ -41,7 +41,8 @@ class Graph:
         for way, operations in enumerate(self.said):
             said = [array(*g[:2], way, *g[2:]) if isinstance(g, tuple) else g for g in given]
             is_mask = does.partition(".")[0] in ("gt", "ge", "lt", "le", "eq", "ne")
-            gives = [array("", shape, way, "bool" if is_mask else "float32")]
+            kind = "bool" if is_mask else "int64" if does.startswith("arange") else "float32"
+            gives = [array("", shape, way, kind)]
             operations.append(
                 {"does": f"aten.{does}", "given": said, "words": words, "gives": gives}
             )
@@ -116,6 +117,62 @@ def test_comparisons_and_selections_are_part_of_a_kernel() -> None:
     text = only_text(graph)
     assert "v_a0.at[v] > a1[place % n0] ? 1.0f : 0.0f" in text
     assert "!= 0.0f ? v_a0.at[v] : 0.0f)" in text
+
+
+def test_causal_masks_are_computed_from_the_place_of_an_element() -> None:
+    graph = Graph()
+    scores = graph("mm.default", (R, C), ("input 0", (R, R)), ("input 1", (R, C)))
+    ones = graph("ones.default", (R, C), [64, 48])
+    mask = graph("eq.Scalar", (R, C), graph("tril.default", (R, C), ones), 0)
+    graph("masked_fill.Scalar", (R, C), scores, mask, -math.inf)
+    text = only_text(graph)
+    assert "(place / added.n0 - place % added.n0 < added.n1 ? 1.0f : 0.0f)" in text
+    assert "(-INFINITY) : value" in text
+    assert list(graph.read().arrays) == ["input 0", "input 1"]
+    graph = Graph()
+    graph("triu.default", (R, C), X, 2)
+    graph_text = only_text(graph)
+    assert "0u - place / n0 + place % n0 - 2u < n1 ? 1.0f : 0.0f)" in graph_text
+    assert "(int)a0.size(1) - 2)" in graph_text
+    graph = Graph()
+    graph("tril.default", (R, C), X, -1000)
+    assert "- 1000u < 0u ?" in only_text(graph)
+
+
+def test_positions_are_compared_as_numbers() -> None:
+    graph = Graph()
+    across = graph("arange.start_step", (C,), -3, 200, 2)
+    keys, rows = (*across, "int64"), ("input 1", (R, (1, 1)), "int64")
+    earlier = graph("le.Tensor", (R, C), keys, rows)
+    graph("where.self", (R, C), earlier, X, 0.0)
+    text = only_text(graph)
+    assert "((float)(int)(place % n0 * 2u - 3u) <= a1[place / n0] ? 1.0f : 0.0f)" in text
+    assert "const int64_t *a1" in text
+    for given, why in (((1 << 25,), "counts"), ((0.5,), "counts")):
+        graph = Graph()
+        keys = (*graph("arange.start", (C,), 0, *given), "int64")
+        last = graph("arange.start", (C,), *given, 0)
+        graph("ge.Tensor", (C,), keys, (*last, "int64"))
+        with pytest.raises(OtherError, match=why):
+            graph.kernels()
+
+
+def test_attention_in_one_operation_is_two_products_and_rows() -> None:
+    graph = Graph()
+    q, k, v = ((f"input {i}", ((2, 2), (3, 3), R, (16, 16))) for i in range(3))
+    name = "_scaled_dot_product_flash_attention_for_cpu.default"
+    graph(name, q[1], q, k, v, 0.0, True, attn_mask=None, scale=None)
+    scores, rows, product = graph.kernels()
+    assert scores.words == "a product that is followed by element-wise operations"
+    assert (rows.words, product.words) == ("an operation on rows", "a product")
+    (text,) = (found for found, _ in list(texts_of(graph.kernels(), architectures()["sm_90"], "")
+                                          .values())[:1])  # fmt: skip
+    assert "(value * 0.25f)" in text
+    assert ": (-INFINITY));" in text
+    graph = Graph()
+    graph(name, q[1], q, k, v, 0.5, True)
+    with pytest.raises(OtherError, match="dropout or fewer keys"):
+        graph.kernels()
 
 
 def test_small_values_are_computed_again_for_each_element() -> None:
@@ -517,6 +574,24 @@ MODELS = {
         "torch.randn(2, 3, 40, 16)",
         "return torch.softmax(x @ x.transpose(-1, -2) * 0.25, dim=-1) @ x",
     ),
+    "causal attention": (
+        "torch.randn(2, 3, 40, 16)",
+        "mask = torch.triu(torch.ones(40, 40, dtype=torch.bool), 1)\n"
+        "        s = (x @ x.transpose(-1, -2) * 0.25).masked_fill(mask, float('-inf'))\n"
+        "        return torch.softmax(s, dim=-1) @ x",
+    ),
+    "causal attention by positions": (
+        "torch.randn(2, 3, 40, 16)",
+        "i = torch.arange(40)\n"
+        "        never = torch.tensor(float('-inf'))\n"
+        "        s = torch.where(i[None] <= i[:, None], x @ x.transpose(-1, -2) * 0.25, never)\n"
+        "        return torch.softmax(s, dim=-1) @ x",
+    ),
+    "causal attention of PyTorch": (
+        "torch.randn(2, 3, 40, 16)",
+        "return torch.nn.functional.scaled_dot_product_attention(x, x * 2, x, is_causal=True)",
+    ),
+    "triangles": ("torch.randn(40, 36)", "return x.tril(-3) + x.relu().triu(2)"),
     "batches": ("torch.randn(3, 40, 40)", "return torch.bmm(x, x.relu()) + x"),
     "sums of rows": ("torch.randn(9, 1000)", "return torch.cumsum(x * 2, dim=1) - x"),
     "sums in place": ("torch.randn(64, 64)", "y = x * 2; y.cumsum_(1); return y"),

@@ -6,6 +6,7 @@ then be joined with those of other operations.
     convolution           flip, view, transpose, view, convolution (transposed)
     split                 slice, slice
     nll_loss_forward      gather, neg, sum, differs, sum, div
+    scaled_dot_product_attention    transpose, bmm, mul, where, _softmax, bmm
 
 It also leaves out operations without an influence on the result, such as the count of batches that
 a batch normalisation keeps.
@@ -17,6 +18,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from tilewright.targets.cuda.models.places import OtherError
 
 _IN_PARTS = {"split", "unsafe_split", "split_with_sizes", "unbind", "chunk"}
 Operation = Mapping[str, Any]
@@ -239,6 +242,37 @@ def _picked_loss(steps: _Steps, operation: Operation) -> None:
         steps("div.Tensor", [], loss, steps("sum.dim_IntList", [], counted, [0]))
 
 
+def _attention(steps: _Steps, operation: Operation) -> None:
+    """softmax(Q K^T * scale) V for several heads, with or without a causal mask."""
+    query, key, value, *more = operation["given"]
+    dropout, is_causal = [*more, *[False, False][len(more) :]][:2]
+    words = operation["words"]
+    *heads, rows, width = query["shape"]
+    columns = key["shape"][-2]
+    if dropout or words.get("attn_mask") is not None or key["shape"][:-2] != heads:
+        raise OtherError("its attention has a mask that is an array, dropout or fewer keys")
+    images, scores = math.prod(heads), [*heads, rows, columns]
+
+    def viewed(said: Said, shape: list[int]) -> Said:
+        return steps("view.default", shape, said, shape)
+
+    left = viewed(query, [images, rows, width])
+    turned = steps("transpose.int", [images, width, columns],
+                   viewed(key, [images, columns, width]), 1, 2)  # fmt: skip
+    found = viewed(steps("bmm.default", [images, rows, columns], left, turned), scores)
+    scale = words.get("scale")
+    found = steps("mul.Tensor", scores, found, width**-0.5 if scale is None else scale)
+    if is_causal:
+        ones = steps("ones.default", [rows, columns], [rows, columns], dtype="bool")
+        mask = steps("tril.default", [rows, columns], ones, dtype="bool")
+        found = steps("where.self", scores, mask, found, -math.inf)
+    found = steps("_softmax.default", scores, found, len(scores) - 1, False)
+    found = steps("bmm.default", [images, rows, value["shape"][-1]],
+                  viewed(found, [images, rows, columns]),
+                  viewed(value, [images, columns, value["shape"][-1]]))  # fmt: skip
+    viewed(found, operation["gives"][0]["shape"])
+
+
 _COMPOSITES: Mapping[str, Callable[[_Steps, Operation], None]] = {
     "native_group_norm": _group_norm,
     "native_batch_norm": _batch_norm,
@@ -246,4 +280,5 @@ _COMPOSITES: Mapping[str, Callable[[_Steps, Operation], None]] = {
     **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduction),
     **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss"), _loss),
     "nll_loss_forward": _picked_loss,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
 }

@@ -17,6 +17,7 @@ from tilewright.targets.cuda.models.places import (
     Inside,
     OtherError,
     Size,
+    at,
     moved,
     within,
 )
@@ -75,7 +76,15 @@ class OfSize:
     power: float
 
 
-Formula = Element | Inside | Number | OfSize | Calculated | Total | Folded
+@dataclass(frozen=True)
+class Position:
+    """The value of an index as a float, such as an element of `torch.arange`. It may be
+    negative."""
+
+    index: Index
+
+
+Formula = Element | Inside | Number | OfSize | Position | Calculated | Total | Folded
 PRODUCT = Number("value")
 """The element of the product, convolution or scan to which a formula is applied."""
 COLUMNS = Number("columns")
@@ -116,7 +125,7 @@ def parts(
 def is_of_a_row(formula: Formula) -> bool:
     """Whether the value is the same for all elements of a row."""
     match formula:
-        case Element() | Inside() | Folded():
+        case Element() | Inside() | Position() | Folded():
             return False
         case Calculated():
             return formula.is_of_a_row
@@ -144,6 +153,8 @@ def remapped(formula: Formula, to: Index, size: Size) -> Formula:
                 made[part] = moved(part, to, size)
             case Inside():
                 made[part] = within(part, to, size)
+            case Position():
+                made[part] = Position(at(part.index, to, size))
             case Calculated():
                 made[part] = Calculated(part.text, tuple(made[one] for one in part.of))
             case _:
@@ -177,7 +188,7 @@ class Written:
 
     known: dict[Formula, str]
     lines: list[str]
-    leaf: Callable[[Element | Inside | OfSize], str]
+    leaf: Callable[[Element | Inside | OfSize | Position], str]
     whole: Callable[[Size], str]
 
     def value(self, formula: Formula) -> str:
@@ -193,7 +204,7 @@ class Written:
                     value = part.text.format(*(self._name(one) for one in part.of))
                     self.lines.append(f"float {name} = {value};")
                     self.known[part] = name
-                case Element() | Inside() | OfSize():
+                case Element() | Inside() | OfSize() | Position():
                     self.known[part] = self.leaf(part)
                 case Total():
                     raise OtherError("a value is used before it is computed")
@@ -285,7 +296,7 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
     """
     given = [*settings, *[None] * 3]
 
-    def at(place: int, usual: float) -> str:
+    def setting(place: int, usual: float) -> str:
         value = usual if given[place] is None else given[place]
         return number(value).text
 
@@ -295,7 +306,7 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
     match name:
         case "add" | "sub" | "rsub":
             sign = "+" if name == "add" else "-"
-            scaled = "{1}" if given[0] in (None, 1) else f"{at(0, 1)} * {{1}}"
+            scaled = "{1}" if given[0] in (None, 1) else f"{setting(0, 1)} * {{1}}"
             text = f"({x} {sign} {scaled})" if name != "rsub" else "({1} - {0})"
         case "gelu" if given[0] in (None, "none"):
             text = f"(0.5f * {x} * (1.0f + erff({x} * 0.70710678118654752f)))"
@@ -303,18 +314,18 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
             inner = f"0.79788456080286536f * ({x} + 0.044715f * {x} * {x} * {x})"
             text = f"(0.5f * {x} * (1.0f + tanhf({inner})))"
         case "leaky_relu":
-            text = f"({x} > {zero} ? {x} : {at(0, 0.01)} * {x})"
+            text = f"({x} > {zero} ? {x} : {setting(0, 0.01)} * {x})"
         case "elu":
-            text = (f"{at(1, 1)} * ({x} > {zero} ? {x} : "
-                    f"{at(0, 1)} * expm1f({x} * {at(2, 1)}))")  # fmt: skip
+            text = (f"{setting(1, 1)} * ({x} > {zero} ? {x} : "
+                    f"{setting(0, 1)} * expm1f({x} * {setting(2, 1)}))")  # fmt: skip
         case "softplus":
-            beta = at(0, 1)
-            text = (f"({x} * {beta} > {at(1, 20)} ? {x} : (fmaxf({x} * {beta}, {zero}) + "
+            beta = setting(0, 1)
+            text = (f"({x} * {beta} > {setting(1, 20)} ? {x} : (fmaxf({x} * {beta}, {zero}) + "
                     f"log1pf(expf(-fabsf({x} * {beta})))) / {beta})")  # fmt: skip
         case "mse_loss_of":
             text = f"({x} * {x})"
         case "smooth_l1_loss_of" | "huber_loss_of":
-            beta = at(0, 1)
+            beta = setting(0, 1)
             small, large = f"0.5f * {x} * {x}", f"(fabsf({x}) - 0.5f * {beta})"
             if name == "huber_loss_of":
                 large = f"{beta} * {large}"
@@ -322,7 +333,7 @@ def calculated(name: str, of: tuple[Formula, ...], settings: list[object]) -> Ca
                 small = f"{small} / {beta}"
             text = f"(fabsf({x}) < {beta} ? {small} : {large})"
         case "hardtanh":
-            text = f"fminf(fmaxf({x}, {at(0, -1)}), {at(1, 1)})"
+            text = f"fminf(fmaxf({x}, {setting(0, -1)}), {setting(1, 1)})"
         case "clamp" | "clamp_min" | "clamp_max":
             low, high = (None, given[0]) if name == "clamp_max" else (given[0], given[1])
             text = x if low is None else f"fmaxf({x}, {number(low).text})"

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations, product
 
-from tilewright.targets.cuda.models.formulas import Formula, OfSize, Written, parts
+from tilewright.targets.cuda.models.formulas import (
+    Formula,
+    OfSize,
+    Position,
+    Written,
+    parts,
+)
 from tilewright.targets.cuda.models.places import (
     COMPUTED,
     FLOAT,
@@ -114,13 +120,15 @@ class Reader:
         """Statements whose arrays and sizes are read by this reader."""
         return Written(known, lines, self.leaf, self.whole)
 
-    def leaf(self, part: Element | Inside | OfSize) -> str:
+    def leaf(self, part: Element | Inside | OfSize | Position) -> str:
         """The expression for a value that is computed from no other one."""
         match part:
             case OfSize():
                 return _POWERS[part.power].format(self.whole(part.size))
             case Inside():
                 return f"({self.condition(part)} ? 1.0f : 0.0f)"
+            case Position():
+                return f"(float)(int)({self.index(part.index)})"
         name = self.array(part)
         if self.vectors and by_vectors(part):
             return f"v_{name}.at[v]"

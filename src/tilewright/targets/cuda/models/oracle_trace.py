@@ -66,6 +66,8 @@ class Traced(_dispatch.TorchDispatchMode):  # type: ignore[misc]
     def _said(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             name = self._names.get(id(value), "")
+            if not name and value.dim() == 0:
+                return value.item()  # such as `torch.tensor(float("-inf"))`
             return {"array": name, "shape": list(value.shape), "dtype": str(value.dtype)}
         if value is None or isinstance(value, (bool, int, float, str)):
             return value

@@ -132,19 +132,20 @@ def moved(element: Element, to: Index, size: Size) -> Element:
     """The element that is read if the computed place, which is less than `size`, is replaced by an
     index."""
     inside = tuple(within(one, to, size) for one in element.inside)
-    return replace(element, index=_at(element.index, to, size), inside=inside)
+    return replace(element, index=at(element.index, to, size), inside=inside)
 
 
 def within(condition: Inside, to: Index, size: Size) -> Inside:
     """The same for a condition."""
-    return replace(condition, index=_at(condition.index, to, size))
+    return replace(condition, index=at(condition.index, to, size))
 
 
-def _at(index: Index, to: Index, size: Size) -> Index:
+def at(index: Index, to: Index, size: Size) -> Index:
+    """An index whose computed place, which is less than `size`, is replaced by another index."""
     terms, offset = list[Term](), index.offset
     for term in index.terms:
         if isinstance(term.of, Index):
-            terms.append(replace(term, of=_at(term.of, to, size)))
+            terms.append(replace(term, of=at(term.of, to, size)))
         elif isinstance(term.of, Element):
             terms.append(replace(term, of=moved(term.of, to, size)))
         elif term.of != COMPUTED or to == PLACE:

@@ -31,12 +31,12 @@ from tilewright.targets.cuda.models.formulas import (
     Formula,
     calculated,
     is_simple,
-    number,
     of_sizes,
     operands_of,
     parts,
     with_product,
 )
+from tilewright.targets.cuda.models.masks import generated
 from tilewright.targets.cuda.models.places import FLOAT, WHOLE, Element, OtherError, Shape
 from tilewright.targets.cuda.models.readings import (
     Array,
@@ -55,7 +55,6 @@ from tilewright.targets.cuda.models.windows import convolution, pooled
 _ALIASES = {"clamp_min.Tensor": "maximum", "clamp_max.Tensor": "minimum",
             "norm.ScalarOpt_dim": "linalg_vector_norm"}  # fmt: skip
 """Names of operations with the same meaning."""
-_FILLED = {"zeros_like": 0.0, "ones_like": 1.0}
 _ON_WHOLE = {
     *VIEWS,
     *PERMUTING,
@@ -67,7 +66,12 @@ _ON_WHOLE = {
     "gather",
     "eq",
     "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
     "differs",
+    "arange",
 }
 """Operations that may take or give integers."""
 _OF_FLOATS = {"argmax", "argmin", "gather"}
@@ -246,9 +250,9 @@ def _operation(reading: Reading, one: Mapping[str, Any], other: Mapping[str, Any
     moved = rearranged(reading, name, one, other, shape)
     if moved is not None:
         return moved
-    if name in ("scalar_tensor", "full_like", *_FILLED):
-        filled = given[-1] if name == "scalar_tensor" else _FILLED.get(name, given[-1])
-        return Value(number(filled), shape)
+    made = generated(reading, name, one, other, shape)
+    if made is not None:
+        return made
     settings = [g for g in given if not isinstance(g, dict)]
     again = [g for g in other["given"] if not isinstance(g, dict)]
     if name.startswith(("max_pool", "avg_pool")):
