@@ -115,6 +115,11 @@ def test_shared_memory_that_is_called_static_is_the_same() -> None:
         assert for_the_cpu(words) == "__shared__ float a[2];"
 
 
+def test_alignment_may_follow_the_word_for_shared_memory() -> None:
+    found = for_the_cpu("__shared__ alignas(sizeof(float4) * 2) float a[2];")
+    assert found == "alignas(sizeof(float4) * 2) __shared__ float a[2];"
+
+
 LONG = {
     "a name": "a" * 200_000 + "\nf<<<1, 2>>>(A);",
     "spaces": "extern __shared__ x" + " " * 200_000,
@@ -125,6 +130,7 @@ LONG = {
     "texts": '\\"' * 100_000,
     "arguments": "f<" * 50_000 + "g>" * 49_000 + "<<<1, 2>>>(A);",
     "shared": "extern __shared__ " * 11_000,
+    "alignment": "__shared__ alignas(" * 11_000,
 }
 
 

@@ -56,6 +56,7 @@ PUSHED_FLAGS = "pushed flags"
 _SLOT = re.compile(r"(-?\d*)\(%r([bs]p)\)")
 _ON_STACK = re.compile(r"(-?\d*)\(%r([bs]p)[,)]")
 _POPS = re.compile("pop[wlq]?")
+_OF_TWO_FLOATS = re.compile(r"(?:add|sub|mul)s[sd]")
 _ADDS_FLOATS = re.compile(r"(?:add|sub)s[sd]")
 _NAMED = re.compile(r"(?:-?\d+[+])?([\w.$]+)(?:[+-]\d+)?\(%rip\)")
 
@@ -90,6 +91,8 @@ class Analysis:
         numbers: by line, the instructions that write whole numbers that depend on data, and where,
             without `decisions`.
         floats: the same for floating-point numbers.
+        products_and_sums: by line, the instructions that multiply, add or subtract two floats of
+            which at least one depends on data, without `decisions`.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Analysis:
         self.sources: dict[int, tuple[Instruction, str]] = {}
         self.numbers: dict[int, tuple[Instruction, Sequence[tuple[str, int]]]] = {}
         self.floats: dict[int, tuple[Instruction, Sequence[tuple[str, int]]]] = {}
+        self.products_and_sums: dict[int, Instruction] = {}
         self._known_loads = known_loads
         self._addresses = addresses
         self._stores_numbers = False
@@ -271,6 +275,8 @@ class Analysis:
             self.numbers[one.at] = one, results
             is_left_out = not around.sums_of_data and self._adds_data(one, state)
             self.floats[one.at] = one, [] if is_left_out else floats_of(one)
+            if _OF_TWO_FLOATS.fullmatch(one.name):
+                self.products_and_sums[one.at] = one
         if effects.sets_flags:
             _put(state, [FLAGS], data=data)
         elif effects.may_set_flags and data:

@@ -164,7 +164,9 @@ def effects_of_words(name: str, operands: tuple[str, ...]) -> Effects:
     loads: tuple[str, ...] = ()
     if operands:
         sources = operands[:-1]
-        if len(operands) == 1 or compares or _keeps_its_target(name, operands):
+        # Of a register with a truth value, compilers read only the byte that was set.
+        alone = len(operands) == 1 and not _SET.match(name)
+        if alone or compares or _keeps_its_target(name, operands):
             sources = operands
         if is_address or name.startswith("mulx"):
             sources = operands[:1]

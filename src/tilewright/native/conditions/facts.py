@@ -21,6 +21,7 @@ class Site:
     is_load: bool = False  # whether a hash of all values is recorded, instead of one value
     is_result: bool = False  # whether the values of such a hash are those after the instruction
     is_float: bool = False  # whether the values of such a hash are floating-point numbers
+    other: tuple[str, str] | None = None  # an operation on the value, and its other operand
 
     @property
     def is_jump(self) -> bool:

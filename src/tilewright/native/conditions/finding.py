@@ -9,7 +9,7 @@ from tilewright.core.records import Failed
 from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import Analysis, sites_on_data
 from tilewright.native.conditions.facts import Site
-from tilewright.native.conditions.listing import Listing, read_listing
+from tilewright.native.conditions.listing import Instruction, Listing, read_listing
 from tilewright.native.conditions.sequences import read_as_float, read_as_whole_number
 from tilewright.native.conditions.stack_cells import width_of
 from tilewright.native.conditions.surroundings import OF_C, Surroundings
@@ -95,6 +95,17 @@ def numbers_of(listing: Listing, around: Surroundings) -> list[Site]:
     if len(found) > MOST_SEQUENCES:
         raise TooLargeError
     return found
+
+
+def products_and_sums_of(listing: Listing, around: Surroundings) -> list[Instruction]:
+    """The instructions that multiply, add or subtract two floats that may depend on data; none if
+    the listing computes floats only in these ways. Raises `TooLargeError`."""
+    analysis = Analysis(listing, around, decisions=False)
+    analysis.run()
+    others = (one for one, places in analysis.floats.values() if places)
+    if all(one.at in analysis.products_and_sums for one in others):
+        return []
+    return [one for _, one in sorted(analysis.products_and_sums.items())]
 
 
 def computed_without(

@@ -117,7 +117,7 @@ class Recorder:
         if site.value[1] > _PLACE.size:
             lines = self._vector_code(index, *site.value)
         elif site.is_load or site.is_result:
-            lines = self._load_code(index, *site.value, pushed=_PUSHED * (1 + flags))
+            lines = self._load_code(index, site, pushed=_PUSHED * (1 + flags))
         else:
             lines = self._value_code(index, *site.value)
         return lines if flags else [line for line in lines if line not in _OF_FLAGS]
@@ -169,7 +169,9 @@ class Recorder:
             *("2:\tpopq\t%rcx", "\tpopfq", "\tpopq\t%rax"),
         ]
 
-    def _load_code(self, index: int, operand: str, size: int, *, pushed: int) -> list[str]:
+    def _load_code(self, index: int, site: Site, *, pushed: int) -> list[str]:
+        assert site.value is not None
+        operand, size = site.value
         hashed = f"{self.distance + self.places[index][2]}(%rcx)"
         load = {1: "movzbl\t{}, %eax", 2: "movzwl\t{}, %eax", 4: "movl\t{}, %eax"}
         of_float = "vmov" if _NEEDS_VEX.fullmatch(operand) else "mov"
@@ -180,6 +182,7 @@ class Recorder:
         return [
             *("\tpushq\t%rax", "\tpushfq"),
             "\t" + load.get(size, of_mask).format(operand),
+            *(_with_other(*site.other, size, pushed) if site.other else ()),
             *("\tpushq\t%rcx", f"\tmovq\t{self.name}(%rip), %rcx"),
             *(self._bits_code(index) if index in self.with_bits else ()),
             f"\txorq\t{hashed}, %rax",
@@ -248,6 +251,13 @@ class Recorder:
                 return None
             found.append((no != 0, yes != 0))
         return None if any(rest) else found
+
+
+def _with_other(does: str, operand: str, size: int, pushed: int) -> list[str]:
+    """An operation on the register with the loaded value."""
+    suffix, register = {1: ("b", "al"), 2: ("w", "ax"), 4: ("l", "eax"), 8: ("q", "rax")}[size]
+    operand = _OF_STACK.sub(lambda found: f"{int(found[1] or 0) + pushed}(%rsp", operand)
+    return [f"\t{does}{suffix}\t{operand}, %{register}"]
 
 
 def _places_with_flags(listing: Listing) -> set[tuple[int, bool]]:

@@ -64,8 +64,9 @@ def alike(cases: Sequence[Case], share: float) -> list[tuple[Case, Run]]:
 
 def of_each_distribution(runs: Sequence[tuple[Case, Run]]) -> list[Run]:
     """The first run, a run for the inputs of each distribution in the same order of threads, and
-    the first run again with arrays at other addresses."""
+    the first run again with arrays at other addresses. The order does not depend on the number of
+    atomic operations, which may depend on input values."""
     chosen = {case.check.distribution: run for case, run in reversed(runs)}
-    first = runs[0][1]
-    each = (replace(run, seed=first.seed, fill=0) for run in chosen.values())
+    first = replace(runs[0][1], alone=True)
+    each = (replace(run, seed=first.seed, fill=0, alone=True) for run in chosen.values())
     return [first, *each, replace(first, fill=0, moved=True)]

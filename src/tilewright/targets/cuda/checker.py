@@ -81,11 +81,21 @@ class CudaChecker:
             if failed is not None:
                 return failed if failed.kind == "wrong_result" else unexamined(failed.log)
             if evaluation.tested(source, all_reached=len(runs) < once):
-                return None
-        still = evaluation.still_untested(source, case_runs.of_each_distribution(runs))
-        if isinstance(still, Failed):
-            return unexamined(still.log)
-        return refusal(still, len(runs), evaluation.language) if still else None
+                break
+        else:
+            still = evaluation.still_untested(source, case_runs.of_each_distribution(runs))
+            if isinstance(still, Failed):
+                return unexamined(still.log)
+            if still:
+                return refusal(still, len(runs), evaluation.language)
+        cases = [evaluation.cases[n] for n in evaluation.cases.compared(once)[:once]]
+        each = case_runs.of_each_distribution(case_runs.alike(cases, evaluation.share))
+        found = evaluation.changed_by_moving(source, each[0]) or evaluation.without_effect(
+            source, each
+        )
+        if isinstance(found, Failed):
+            return unexamined(found.log)
+        return refusal(found, len(each), evaluation.language) if found else None
 
     def _checked(
         self, source: str, chosen: Callable[[Cases], Sequence[int]], passed: Verdict

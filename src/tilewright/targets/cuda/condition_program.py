@@ -28,6 +28,7 @@ from tilewright.native.conditions.dependence import Analysis
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, loads_of, numbers_of
 from tilewright.native.conditions.listing import Listing
+from tilewright.native.conditions.moved import compared
 from tilewright.native.conditions.recording import Recorder
 from tilewright.native.conditions.surroundings import Surroundings
 from tilewright.parts.languages import CUDA
@@ -35,10 +36,16 @@ from tilewright.parts.machine_code.post_dominance import TooLargeError
 from tilewright.parts.untested_conditions import Untested, refusal, unexamined
 from tilewright.targets.cuda.cpu_program import CpuCompiler
 from tilewright.targets.cuda.emulation import Condition
+from tilewright.targets.cuda.flat_arithmetic import (
+    EXPONENTIAL,
+    Operation,
+    Seen,
+    flat,
+    operations_of,
+)
 
 _BEGINS, _SIZE = "tw_begin_records", "tw_records_size"
 _WIDEST = 8
-_EXPONENTIAL = re.compile(r"exp(?:2|10)?f?(?:@PLT)?")
 _SUMS = re.compile(r"v?(?:add|sub)s[sd]")
 _INFINITE = (0x7F800000, 0xFF800000, 0x7FF << 52, 0xFFF << 52)
 _ROW = 24
@@ -105,6 +112,25 @@ class ConditionProgram:
             return None
         return [self.recorder.hashes(own) for own in found]
 
+    def seen(self, records: bytes, runs: int) -> list[Seen] | None:
+        """What was seen of each site in all runs; None as for `conditions`. The bits of all sites
+        must be recorded."""
+        each = list[tuple[list[tuple[bool, bool]], list[int], list[int]]]()
+        for own in self._of_runs(records, runs):
+            results = self.recorder.results(own)
+            if results is None:
+                return None
+            each.append((results, self.recorder.firsts(own), self.recorder.hashes(own)))
+        found = []
+        for n in range(len(self.sites)):
+            firsts = {ones[n] for results, ones, _ in each if results[n][0]}
+            differs = len(firsts) > 1 or any(results[n][1] for results, _, _ in each)
+            ones = 0
+            for one in firsts:
+                ones |= one
+            found.append(Seen(ones, not differs, tuple(hashes[n] for _, _, hashes in each)))
+        return found
+
     def _of_runs(self, records: bytes, runs: int) -> list[bytes]:
         """The whole records of each run."""
         rows = np.frombuffer(records[: len(records) // _ROW * _ROW], np.uint64).reshape(-1, 3)
@@ -118,7 +144,8 @@ class ConditionProgram:
 def recording_program(
     compiler: CpuCompiler, source: str, call: str, timeout_s: float
 ) -> ConditionProgram | Failed | None:
-    """The program that records a kernel's conditions on input values; None if it has none."""
+    """The program that records a kernel's conditions on input values; None if it has none, and
+    none that may depend on addresses."""
     text = compiler.listing(source, call, timeout_s)
     if isinstance(text, Failed):
         return text
@@ -135,7 +162,7 @@ def recording_program(
         sites = (*found.sites, *numbers_of(found.listing, AROUND))
     except TooLargeError as error:
         return unexamined(str(error))
-    if not sites:
+    if not sites and not compared(found.listing):
         return None
     return _recording(compiler, found.listing, sites, timeout_s)
 
@@ -146,6 +173,48 @@ def loads_program(
     """The program of the same kernel that records what it reads from memory."""
     listing = program.listing
     return _recording(compiler, listing, loads_of(listing, AROUND), timeout_s)
+
+
+def arithmetic_program(
+    compiler: CpuCompiler, program: ConditionProgram, timeout_s: float
+) -> tuple[ConditionProgram, Sequence[Operation]] | Failed | None:
+    """The program of the same kernel that records the operands and results of products and sums of
+    floats, and these operations; None if nothing has to be recorded."""
+    try:
+        operations, sites = operations_of(program.listing, AROUND)
+    except TooLargeError as error:
+        return unexamined(str(error))
+    if not sites:
+        return None
+    found = _recording(compiler, program.listing, sites, timeout_s, bits=True)
+    return found if isinstance(found, Failed) else (found, operations)
+
+
+def without_effect(
+    program: ConditionProgram, operations: Sequence[Operation], records: bytes, runs: int
+) -> list[Untested] | None:
+    """The operations without an effect in any run; None if the kernel has changed the records."""
+    seen = program.seen(records, runs)
+    if seen is None:
+        return None
+    own = _own_lines(program.listing)
+    return [Untested(own[one.at], "number") for one in flat(operations, seen)]
+
+
+def moved_program(
+    compiler: CpuCompiler, program: ConditionProgram, timeout_s: float
+) -> ConditionProgram | Failed | None:
+    """The program of the same kernel that records what its conditions compare; None if it has
+    none."""
+    sites = compared(program.listing)
+    return _recording(compiler, program.listing, sites, timeout_s) if sites else None
+
+
+def changed_by_moving(program: ConditionProgram, hashes: Sequence[Sequence[int]]) -> list[Untested]:
+    """The conditions that changed between the last two runs, which have the same inputs, but arrays
+    at other addresses."""
+    pairs = zip(program.sites, program.lines, *hashes[-2:], strict=True)
+    return [Untested(line, "address") for _, line, before, after in pairs if before != after]
 
 
 def known_loads(
@@ -193,9 +262,12 @@ def untested(
 
 
 def _recording(
-    compiler: CpuCompiler, listing: Listing, sites: Sequence[Site], timeout_s: float
-) -> ConditionProgram | Failed:
-    recorder = Recorder.of(len(sites), [n for n, site in enumerate(sites) if _has_bits(site)])
+    compiler: CpuCompiler, listing: Listing, sites: Sequence[Site], timeout_s: float,
+    bits: bool = False,
+) -> ConditionProgram | Failed:  # fmt: skip
+    """The program that records the sites, and the bits of results; with `bits`, those of all."""
+    with_bits = [n for n, site in enumerate(sites) if bits or _has_bits(site)]
+    recorder = Recorder.of(len(sites), with_bits)
     own = _own_lines(listing)
     lines = [own[site.instruction.at] for site in sites]
     text = recorder.of_program(listing, sites, _BEGINS, _SIZE)
@@ -210,7 +282,7 @@ def _is_limit(site: Site, seen: Condition) -> bool:
     of a running maximum, which begins with minus infinity, and some kernels have one tile only."""
     if not site.is_float or seen.was_true:
         return False
-    if _EXPONENTIAL.fullmatch(site.instruction.operands[0]):
+    if EXPONENTIAL.fullmatch(site.instruction.operands[0]):
         return seen.first == 0
     return bool(_SUMS.fullmatch(site.instruction.name)) and seen.first in _INFINITE
 

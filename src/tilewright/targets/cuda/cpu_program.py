@@ -40,7 +40,8 @@ _COMMON = ("-std=c++17", "-g1", "-fno-pie", "-w", "-I.")
 _KERNEL = (
     "-O1", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-stack-protector",
     "-U_FORTIFY_SOURCE", "-ffp-contract=off", "-ftrivial-auto-var-init=pattern", "-fdata-sections",
-    "-fsanitize=alignment,shift-exponent,float-cast-overflow", "-fno-sanitize-recover=all",
+    "-fsanitize=alignment,shift-exponent,float-cast-overflow,unreachable,return",
+    "-fno-sanitize-recover=all",
 )  # fmt: skip
 """Compiler flags: a misaligned vector access ends the kernel, as on a GPU, and so does an operation
 for which C++ defines no result and this CPU has another one than a GPU. Uninitialised variables get

@@ -39,7 +39,9 @@ class Run:
     allocated arrays contain the byte `old` until something is written to them. The device that the
     kernel sees is drawn with the seed. A `large` one has at least 40 multiprocessors and fast
     functions that are as inexact as CUDA allows. In the program that records, all runs have their
-    arrays at the same addresses, except for those whose arrays are `moved`.
+    arrays at the same addresses, except for those whose arrays are `moved`. With shuffled threads,
+    other threads and another block may run before each atomic operation, unless each block runs
+    `alone`.
     """
 
     initial: Mapping[str, Array]
@@ -50,6 +52,7 @@ class Run:
     old: int = OLD_BYTES[0]
     large: bool = False
     moved: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ def run_on_cpu(
         lines += [" ".join(map(str, (len(sizes), *sizes))), str(len(runs))]
         lines += [
             f"{offset} {ORDERS.index(run.order)} {run.seed & (1 << 63) - 1} {run.share} {run.fill} "
-            f"{run.old} {run.large:d} {run.moved:d}"
+            f"{run.old} {run.large:d} {run.moved:d} {run.alone:d}"
             for offset, run in zip(offsets, runs, strict=True)
         ]
         (folder / "job.txt").write_text("\n".join(lines) + "\n")

@@ -17,10 +17,14 @@ from tilewright.targets.cuda import partial_runs
 from tilewright.targets.cuda.condition_program import (
     ConditionProgram,
     address_misuses,
+    arithmetic_program,
+    changed_by_moving,
     known_loads,
     loads_program,
+    moved_program,
     recording_program,
     untested,
+    without_effect,
 )
 from tilewright.targets.cuda.cpu_program import CpuCompiler, find_cpu_compiler
 from tilewright.targets.cuda.emulation import (
@@ -222,6 +226,35 @@ class CudaEvaluation:
         found = untested(program, self.conditions[source].values(), known | addresses)
         self.conditions[source] = {one.place: one for one in found}
         return (*address_misuses(program.listing, addresses), *self.untested(source))
+
+    def without_effect(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...] | Failed:
+        """The products, sums and exponentials of floats that have no effect in any of these runs,
+        although their operands differ."""
+        program = self.recording(source)
+        assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
+        made = arithmetic_program(self.cpu_compiler, program, self._compile_s)
+        if made is None or isinstance(made, Failed):
+            return made or ()
+        recording, operations = made
+        ran = self.ran(recording.binary, runs)
+        if ran.failed is not None:
+            return ran.failed
+        found = without_effect(recording, operations, ran.records, len(runs))
+        return CHANGED_ANSWERS if found is None else tuple(found)
+
+    def changed_by_moving(self, source: str, run: Run) -> tuple[Untested, ...] | Failed:
+        """The conditions that change if the arrays of a run move."""
+        program = self.recording(source)
+        assert isinstance(program, ConditionProgram), "the kernel's conditions must be recorded"
+        recording = moved_program(self.cpu_compiler, program, self._compile_s)
+        if recording is None or isinstance(recording, Failed):
+            return recording or ()
+        runs = [run, run, replace(run, moved=True)]
+        ran = self.ran(recording.binary, runs)
+        hashes = recording.hashes(ran.records, len(runs))
+        if ran.failed is not None or hashes is None:
+            return ran.failed or CHANGED_ANSWERS
+        return tuple(changed_by_moving(recording, hashes))
 
     def refused_part(self) -> Failed | None:
         """Why running only some of a kernel's blocks would show nothing, or None."""

@@ -82,6 +82,15 @@ _AT_A_LINE: dict[str, tuple[str, str]] = {
         f"not checked: one of its {{1}} blocks takes too many operations for the CPU; {_SMALLER}",
     ),
     "not_joined": ("unfinished", _NOT_JOINED),
+    "stale_read": (
+        "race",
+        "__ldg reads an element that the same launch has written: on a GPU, its cache may contain "
+        "the old value. Use a plain read",
+    ),
+    "false_promise": (
+        "undefined",
+        "__builtin_assume or __builtin_assume_aligned promises nvcc something that does not hold",
+    ),
     "trap": (
         "crash",
         "the kernel stopped with __trap, or an assertion of its host code failed",
@@ -148,6 +157,13 @@ _FAULTS = {
         "result, and a GPU and a CPU give different ones. Limit the number first, or call a "
         "function such as __float2int_rz, which gives the nearest possible number",
     ),
+    "local_of_another": (
+        "illegal_address",
+        "an access to a local variable of another thread: on a GPU, the address names a variable "
+        "of the thread that uses it. Exchange values through shared memory or by warp functions",
+    ),
+    "unreachable": ("undefined", "a thread reaches __builtin_unreachable()"),
+    "no_return": ("undefined", "a function ends without the value that it must return"),
     "divided_by_zero": ("illegal_instruction", "an integer division by zero"),
     "host_access": ("host_access", "host code accesses an array in device memory"),
     "input_modified": ("input_modified", "the kernel writes to an input"),
@@ -194,7 +210,7 @@ def _fault(
 ) -> Failed:
     _, name, *numbers = row
     pc, index, offset, size, written = map(int, numbers[:5])
-    line = line_of(pc)
+    line = -pc if pc < 0 else line_of(pc)
     touched = arguments[index].name if 0 <= index < len(arguments) else "an allocated array"
     if name in _FAULTS:
         kind, words = _FAULTS[name]

@@ -21,6 +21,8 @@ text."""
 _DECLARED = re.compile(r"(.*\W)(\w+)", re.DOTALL)
 _STATIC = re.compile(r"\bstatic[ \t]+__shared__|\b__shared__[ \t]+static\b")
 """Shared memory in a function is static, whether declared so or not. The CPU macro adds it."""
+_ALIGNED = re.compile(r"\b__shared__(\s{1,99})(alignas\s{0,99}\((?:[^()]|\([^()]{0,99}\)){1,99}\))")
+"""C++ allows `alignas` before the macro's words, but not after them."""
 _ALIGNMENT = re.compile(r"\s*(?:__align__|alignas)\s{0,99}\([^)]*\)\s*")
 _TYPE = re.compile(r"[\w:\s]+")
 _TEMPLATE = re.compile(r"\btemplate\s{0,99}<")
@@ -46,7 +48,7 @@ class NotReadError(Exception):
 def for_the_cpu(source: str) -> str:
     """The source with launches and dynamic shared memory in plain C++. Raises `NotReadError`."""
     text = _CAST.sub(_only_lines, _STATIC.sub("__shared__", source))
-    return _without_launches(_DYNAMIC.sub(_pointer, text))
+    return _without_launches(_ALIGNED.sub(r"\2\1__shared__", _DYNAMIC.sub(_pointer, text)))
 
 
 def _only_lines(found: re.Match[str]) -> str:

@@ -45,6 +45,9 @@ _CONDITION = re.compile(
 )
 _DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _PREDEFINED = re.compile(r"\b(?:__[A-Z]\w*__|__cplusplus|__COUNTER__)\b")
+_BUILTIN = re.compile(
+    r"\b__builtin_(?!(?:assume|assume_aligned|expect|unreachable|huge_val|inf|nan|isnan|isinf|isfinite|signbit|abs|fabs|copysign|fma|fmax|fmin|sqrt|floor|ceil|trunc|rint|nearbyint|exp2?|log2?|memcpy|memset|memmove|bswap(?:16|32|64)|(?:popcount|clz|ctz|ffs)(?:l|ll)?)f?\b)\w*"
+)
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
 _CLOCK = re.compile(r"\b(?:clock|clock64)\s*\(|%(?:clock|globaltimer)\w*")
 _OF_THE_CPU = re.compile(r"\btw\s*::|\bnamespace\s+tw\b|=\s*(?:::\s*)?tw\s*;")
@@ -91,6 +94,10 @@ def refused(source: str) -> Failed | None:
     if predefined is not None:
         return _line_of(code, predefined.start(), f"{predefined[0]} is not allowed: a kernel must "
                         "be the same for every compiler")  # fmt: skip
+    builtin = _BUILTIN.search(code)
+    if builtin is not None:
+        return _line_of(code, builtin.start(), f"{builtin[0]} is not allowed: its value may depend "
+                        "on the compiler")  # fmt: skip
     advice = "write it as C++, or as the operand of one `asm volatile(...)` statement"
     clock = _CLOCK.search(code) or next(
         (c for start, end in _assembler(code) if (c := _CLOCK.search(source, start, end))), None

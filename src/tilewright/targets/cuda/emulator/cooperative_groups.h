@@ -1,12 +1,15 @@
 /* Cooperative groups of one block: the block, tiles of a warp, the threads of a warp that are at one place together,
-   and what they reduce. Grids and clusters are not here. */
+   and what they reduce. Grids and clusters are not here. Types are as large as CUDA's. */
 #pragma once
 #include "device.h"
 
 namespace cooperative_groups {
 
 class thread_block {
+  uint64_t tw_rest[3];
+
  public:
+  thread_block() = default;
   static void sync(int line = __builtin_LINE()) { tw_barrier(line); }
   static unsigned thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
   static unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
@@ -16,13 +19,17 @@ class thread_block {
   static dim3 group_dim() { return blockDim; }
   static dim3 dim_threads() { return blockDim; }
 };
-inline thread_block this_thread_block() { return {}; }
+inline thread_block this_thread_block() { return thread_block(); }
 inline void sync(const thread_block &, int line = __builtin_LINE()) { tw_barrier(line); }
 
-template <unsigned Size, class Parent = thread_block> class thread_block_tile {
+template <class Parent> struct tw_rest_of_a_tile {};
+template <> struct tw_rest_of_a_tile<void> { uint64_t tw_rest[2]; };
+template <unsigned Size, class Parent = void> class thread_block_tile : tw_rest_of_a_tile<Parent> {
   static_assert(Size >= 1 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile is a part of one warp");
 
  public:
+  thread_block_tile() = default;
+  template <class Other> thread_block_tile(const thread_block_tile<Size, Other> &) {}
   static unsigned mask() { return (Size == 32 ? ~0u : (1u << Size % 32) - 1) << (tw_lane() & ~(Size - 1)); }
   static unsigned thread_rank() { return tw_lane() & (Size - 1); }
   static constexpr unsigned size() { return Size; }
@@ -41,9 +48,10 @@ template <unsigned Size, class Parent = thread_block> class thread_block_tile {
     return __match_any_sync(mask(), value, line) >> (tw_lane() & ~(Size - 1));
   }
 };
-template <unsigned Size, class Parent> inline thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return {}; }
+template <unsigned Size, class Parent> inline thread_block_tile<Size, Parent> tiled_partition(const Parent &) { return thread_block_tile<Size, Parent>(); }
 
 class coalesced_group {
+  uint64_t tw_rest;
   unsigned members;
   static unsigned at(unsigned mask, unsigned rank) {  /* the lane of the thread with this rank */
     while (rank--) mask &= mask - 1;

@@ -228,7 +228,12 @@ __forceinline__ float4 atomicAdd(float4 *at, float4 value, int line = __builtin_
 
 /* ---- loads and stores with a hint, and others that are plain here ---- */
 
-template <class T> inline T __ldg(const T *at) { return *at; }
+template <class T> inline T __ldg(const T *at, int line = __builtin_LINE()) {
+#ifdef __SANITIZE_THREAD__
+  tw_read_only(at, sizeof *at, line);
+#endif
+  return *at;
+}
 template <class T> inline T __ldca(const T *at) { return *at; }
 template <class T> inline T __ldcg(const T *at) { return *at; }
 template <class T> inline T __ldcs(const T *at) { return *at; }
@@ -258,7 +263,17 @@ __forceinline__ void __pipeline_memcpy_async(void *to, const void *from, size_t 
     default: tw_trap(line);
   }
 }
-inline void __builtin_assume_(bool) {}
-#define __builtin_assume(condition) __builtin_assume_(condition)
+/* nvcc relies on what these promise, so what a kernel does on a GPU is not known if it does not hold. */
+namespace tw {
+inline void promised(bool holds, int line) {
+  if (!holds) tw_false_promise(line);
+}
+template <class T> inline T *aligned(T *at, int line, size_t to, size_t off = 0) {
+  promised((uintptr_t)at % to == off, line);
+  return at;
+}
+}  // namespace tw
+#define __builtin_assume(condition) tw::promised((condition), __LINE__)
+#define __builtin_assume_aligned(at, ...) tw::aligned(at, __LINE__, __VA_ARGS__)
 
 #include "launcher.h"

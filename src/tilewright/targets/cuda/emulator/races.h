@@ -340,12 +340,18 @@ static bool reads_a_flag(const Found &found, unsigned bytes, int32_t pc) {
   return true;
 }
 
+/* On a GPU, one address names a local variable of each thread, so that a thread reads its own. */
+static void refuse_locals_of_others(const char *at, long pc, bool writes) {
+  if (!on_device || at < stacks || at >= stacks + (size_t)(MOST_THREADS + 1) * (STACK + PAGE)) return;
+  if ((at - stacks) / (STACK + PAGE) != current) fault("local_of_another", pc, at, writes);
+}
+
 static void reads(const char *at, size_t size, void *from, bool flag = false) {
   /* A copy of a structure is announced as a write and then as a read, before anything is copied. */
   if (written.bytes && !is_unchanged()) races_flush();
   if (!on_device) return;
   Found found = found_at(at);
-  if (!found.words) return;
+  if (!found.words) return refuse_locals_of_others(at, (long)from - 1, false);
   for (const char *end = at + size; at < end; at = (char *)((uintptr_t)at / 4 * 4 + 4), found.words++) {
     unsigned bytes = bytes_within(at, end);
     tell_unset(found, (long)from - 1);
@@ -355,9 +361,19 @@ static void reads(const char *at, size_t size, void *from, bool flag = false) {
   }
 }
 
+/* A cache that is not kept up to date may hold what was there before the launch. */
+static void races_read_only(const void *from, size_t size, int line) {
+  races_flush();
+  const char *at = (const char *)from;
+  Found found = found_at(at);
+  for (size_t w = 0; found.words && w < ((uintptr_t)at % 4 + size + 3) / 4; w++)
+    if (found.words[w].set >= launch_epoch) fail("stale_read", line, 0);
+}
+
 static void to_be_written(char *at, size_t size, int32_t pc, bool atomic) {
   Found found = found_at(at);
-  if (size > MOST_WRITTEN || !found.words) return;
+  if (!found.words) return refuse_locals_of_others(at, pc, true);
+  if (size > MOST_WRITTEN) return;
   if (atomic) tell_unset(found, pc);
   for (size_t w = 0; w < ((uintptr_t)at % 4 + size + 3) / 4; w++) found.words[w].set = epoch;
   written.at = at;

@@ -27,11 +27,18 @@ uint64_t tw_warp(tw_operation operation, unsigned mask, uint64_t value, unsigned
 unsigned tw_lane(void);
 unsigned tw_active(int line);  /* the threads of the warp that are at this line when no other thread can go on */
 void tw_trap(int line);
+void tw_false_promise(int line);  /* what the kernel has told the compiler does not hold */
 void tw_atomic(void *at, size_t bytes, bool locks, int line);  /* is about to be changed at once; `locks`: as a lock is */
+void tw_read_only(const void *at, size_t bytes, int line);  /* is read, and must not change during the launch */
 void tw_fence(void);  /* what the thread has written is visible to the whole device before what it writes later */
 void tw_copy_later(void *to, const void *brought, size_t bytes);  /* asynchronously */
 void tw_end_batch(void);
 void tw_wait_for_copies(size_t but);  /* all batches but the last few */
+
+/* The addresses of up to four local variables of the thread, by which the first thread of its warp may use them. */
+void tw_lend(void *first, const void *second, const void *third, const void *fourth);
+void *tw_lent(unsigned lane, int number);
+int tw_scattered(void);  /* decides which thread holds which elements of a matrix; another number in each run */
 
 void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);

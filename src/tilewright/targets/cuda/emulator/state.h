@@ -1,7 +1,8 @@
 /* Finds what a kernel keeps in its own variables, of the host and of the device, from one call to the next.
 
    Part of the runtime. The first run may leave anything in the variables, such as a flag that something has been set
-   up. If a later run begins with other values than the first run has left, it is repeated, with the same inputs, order
+   up. What it leaves may depend on its inputs only if later runs write it again: the first run is repeated with the
+   inputs of the last one, and if it leaves other values then, the last run is repeated after either. If a later run begins with other values than the first run has left, it is repeated, with the same inputs, order
    and addresses, but with the values that the first run has left. If both leave the same values, they have kept nothing
    of those before them, as variables for intermediate results do. Otherwise the kernel may count its calls, and what it
    does in its next call cannot be known from those that were compared. */
@@ -13,6 +14,7 @@ extern "C" char __start_tw_variables[], __stop_tw_variables[]; /* multiples of e
 class Variables {
   using Words = volatile uint64_t *;
   Words first_left = nullptr, left = nullptr; /* after the first run, and after the last one */
+  Words initial = nullptr, other_left = nullptr; /* before the first run, and after the first run with other inputs */
   bool other = false;
 
   static Words now() { return (Words)__start_tw_variables; }
@@ -32,7 +34,10 @@ class Variables {
   }
 
  public:
-  void before_run(int run) { other = run > 0 && difference(now(), first_left) < count(); }
+  void before_run(int run) {
+    if (run == 0) initial = allocated(), copy(initial, now());
+    other = run > 0 && difference(now(), first_left) < count();
+  }
 
   void after_run(int run) {
     if (run == 0) first_left = allocated(), left = allocated(), copy(first_left, now());
@@ -45,6 +50,17 @@ class Variables {
     copy(left, now());
     copy(now(), first_left);
   }
+
+  bool changed_by_first() const { return difference(initial, first_left) < count(); }
+  void begin_as_first() { copy(now(), initial); }
+  /* Whether the first run, repeated with other inputs, has left the same. Otherwise, what it has left is kept. */
+  bool left_as_first() {
+    if (difference(now(), first_left) == count()) return true;
+    other_left = allocated();
+    copy(other_left, now());
+    return false;
+  }
+  void begin_after_other() { copy(now(), other_left); }
 
   /* A variable that the repeated run has left otherwise, or null. The run's own values are there again. */
   const char *kept() {
@@ -66,6 +82,7 @@ static __attribute__((noinline)) void forget_stacks(void) {
   enum { OF_THE_HOST = 8 << 20 };
   char *below = (char *)((uintptr_t)__builtin_frame_address(0) / PAGE * PAGE) - PAGE; /* madvise runs above it */
   madvise(below - OF_THE_HOST, OF_THE_HOST, MADV_DONTNEED);
-  madvise(stacks, (size_t)(MOST_THREADS + 1) * (STACK + PAGE), MADV_DONTNEED);
+  for (const Resident &one : residents)
+    if (one.stacks) madvise(one.stacks, (size_t)(MOST_THREADS + 1) * (STACK + PAGE), MADV_DONTNEED);
   clear_nearest();
 }
