@@ -104,6 +104,8 @@ class ExecutorContract:
     def test_a_checkpoint_ends_a_batch_whose_evaluations_go_on(self, executor: Executor) -> None:
         """The checkpoint is called even if no evaluation finishes. After it ended the batch, the
         executor can still be used."""
+        # Workers that start call the checkpoint, too.
+        executor.evaluate([request("latency 1"), request("latency 2")])
         calls = 0
 
         def checkpoint() -> None:

@@ -303,7 +303,7 @@ def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:
         pids = {worker.pid for worker in executor._idle}
         with pytest.raises(BrokenOff):
             executor.evaluate(
-                [EvaluationRequest(Candidate(text)) for text in ("sleep 30", "latency 3")],
+                [EvaluationRequest(Candidate(text)) for text in ("sleep 600", "latency 3")],
                 break_off,
             )
         for pid in pids - {worker.pid for worker in executor._idle}:
