@@ -6,7 +6,8 @@ Before:                                   After:
                                               turned = transpose(rows)    in PSUM
                                               a = copy(turned)
 
-For a store, the data are transposed before it, so that its rows are contiguous in HBM.
+For a store, the data are transposed before it, so that its rows are contiguous in HBM. A matrix
+with more than 128 columns in SBUF is transposed in blocks of 128 columns.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tilewright.proposers.nki.ir import (
     Alloc,
     Body,
     Kernel,
+    Loop,
     Memory,
     Op,
     Path,
@@ -27,6 +29,7 @@ from tilewright.proposers.nki.ir import (
     spliced,
     whole,
 )
+from tilewright.proposers.nki.linear import Linear, variable
 from tilewright.proposers.nki.names import Names
 from tilewright.proposers.nki.rewrites.pe_transpose_parts import MOST, turn_parts
 from tilewright.proposers.nki.rewrites.uses import op_at
@@ -40,8 +43,10 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
     source, target = op.region("src"), op.region("dst")
     tensors = kernel.tensors()
     origin, tile = tensors[source.tensor], tensors[target.tensor]
-    if any(len(region.dims) != 2 or max(region.shape) > MOST for region in (source, target)):
+    if any(len(region.dims) != 2 for region in (source, target)):
         raise NotApplicableError("the instruction does not transfer a matrix that PE can transpose")
+    if target.shape[1] > MOST:
+        return _in_blocks(kernel, path, op)
     names = Names(kernel)
 
     def tensor(name: str, shape: tuple[int, ...], dtype: str, memory: Memory) -> Tensor:
@@ -66,6 +71,36 @@ def turn(kernel: Kernel, path: Path) -> Kernel:
     else:
         raise NotApplicableError("the instruction is not a transfer between HBM and SBUF")
     return replace(kernel, body=spliced(kernel.body, path, made))
+
+
+def _in_blocks(kernel: Kernel, path: Path, op: Op) -> Kernel:
+    """The kernel in which the transfer at `path` moves rows, in blocks that PE transposes."""
+    count, rest = divmod(op.region("dst").shape[1], MOST)
+    name = Names(kernel).fresh("block")
+    is_loop = count > 1
+    made: Body = (
+        Loop(name, count, "affine_range", (_block(op, variable(name) * MOST, MOST),))
+        if is_loop
+        else _block(op, Linear(), MOST),
+    )
+    if rest:
+        made = (*made, _block(op, Linear(MOST * count), rest))
+    divided = replace(kernel, body=spliced(kernel.body, path, made))
+    if rest:
+        divided = turn(divided, (*path[:-1], path[-1] + 1))
+    return turn(divided, (*path, 0) if is_loop else path)
+
+
+def _block(op: Op, begin: Linear, size: int) -> Op:
+    """The transfer of `size` columns of the destination from `begin` on."""
+
+    def part(region: Region, axis: int) -> Region:
+        step = region.dims[axis][0]
+        dims = tuple((s, size if n == axis else c) for n, (s, c) in enumerate(region.dims))
+        return Region(region.tensor, region.offset + begin * step, dims)
+
+    axis = 0 if op.name == "dma_transpose" else 1
+    return op.having(dst=part(op.region("dst"), 1), src=part(op.region("src"), axis))
 
 
 def _rows(region: Region, is_given_by_rows: bool) -> Region:
