@@ -301,11 +301,10 @@ def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:
     with LocalExecutor("scripted:any", {}, 2) as executor:
         executor.evaluate([EvaluationRequest(Candidate(f"sleep 0.1\nlatency {n}")) for n in (1, 2)])
         pids = {worker.pid for worker in executor._idle}
+        # A worker that has stopped does not notice that nobody waits for its reply.
+        scripts = f"signal {int(signal.SIGSTOP)}", "sleep 0.1\nlatency 3"
         with pytest.raises(BrokenOff):
-            executor.evaluate(
-                [EvaluationRequest(Candidate(text)) for text in ("sleep 600", "latency 3")],
-                break_off,
-            )
+            executor.evaluate([EvaluationRequest(Candidate(text)) for text in scripts], break_off)
         for pid in pids - {worker.pid for worker in executor._idle}:
             wait_until_dead(pid)
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 4"))])
