@@ -269,6 +269,7 @@ def test_the_script_measures_everything_on_the_emulated_gpu(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.skipif(find_spec("tvm") is None, reason="needs the extra 'tune' (TVM)")
 def test_the_script_tunes_and_compares_on_the_emulated_gpu(
     gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str],
@@ -313,6 +314,7 @@ def test_the_script_tunes_and_compares_on_the_emulated_gpu(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_script_goes_on_after_kill_9_on_the_emulated_gpu(
     gpu: None, script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
