@@ -291,22 +291,34 @@ def test_each_stage_has_its_own_time_limit() -> None:
     assert "it took more than 0.3 s (load of the machine: " in outcome.log
 
 
-def test_a_batch_that_is_broken_off_leaves_no_worker_at_work() -> None:
+def test_a_batch_that_is_broken_off_leaves_no_worker_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class BrokenOff(Exception):
         pass
 
     def break_off(*told: object) -> None:
         raise BrokenOff
 
+    def kill(worker: WorkerProcess) -> str:
+        killed.append(worker.pid)
+        return original(worker)
+
+    killed: list[int] = []
+    original = WorkerProcess.kill
     with LocalExecutor("scripted:any", {}, 2) as executor:
         executor.evaluate([EvaluationRequest(Candidate(f"sleep 0.1\nlatency {n}")) for n in (1, 2)])
         pids = {worker.pid for worker in executor._idle}
-        # A worker that has stopped does not notice that nobody waits for its reply.
-        scripts = f"signal {int(signal.SIGSTOP)}", "sleep 0.1\nlatency 3"
+        # A forked worker would also end when nothing refers to it any more, so calls are recorded.
+        monkeypatch.setattr(WorkerProcess, "kill", kill)
         with pytest.raises(BrokenOff):
-            executor.evaluate([EvaluationRequest(Candidate(text)) for text in scripts], break_off)
-        for pid in pids - {worker.pid for worker in executor._idle}:
-            wait_until_dead(pid)
+            executor.evaluate(
+                [EvaluationRequest(Candidate(text)) for text in ("sleep 600", "latency 3")],
+                break_off,
+            )
+        assert set(killed) == pids - {worker.pid for worker in executor._idle}
+        assert len(killed) == 1
+        wait_until_dead(killed[0])
         (outcome,) = executor.evaluate([EvaluationRequest(Candidate("latency 4"))])
     assert isinstance(outcome, Measured)
 
