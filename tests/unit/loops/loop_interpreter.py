@@ -42,7 +42,8 @@ _FUNCTIONS: dict[str, Any] = {
     "v_and": np.logical_and, "v_or": np.logical_or, "v_not": np.logical_not, "v_select": np.where,
     "v_running_most": np.maximum.accumulate, "v_running_least": np.minimum.accumulate,
     "v_running": np.cumsum, "v_before": lambda a: np.concatenate([[0.0], a[:-1]]),
-    "v_bits_plus": np.add, "v_bits_running": np.cumsum, "v_bits_first": lambda a: a[0],
+    "v_bits_minus": np.subtract, "v_bits_plus": np.add, "v_bits_running": np.cumsum,
+    "v_bits_first": lambda a: a[0],
     **{
         f"v_{kind}_{name}": function
         for kind in ("wide", "double")

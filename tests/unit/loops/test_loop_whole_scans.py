@@ -33,6 +33,17 @@ SCANS = {
     "bytes": "uint8_t s = 3; for (int i = 0; i < 39; i++) { Y[i] = s; s = (uint8_t)(s + A[i]); "
     "U[i] = s; }",
     "in_place": "int s = 0; for (int i = 0; i < 39; i++) { s += Y[i]; Y[i] = s; }",
+    "first_and_last": "int s = 2; for (int i = 0; i < 39; i++) { Y[i] = s; s += X[i]; "
+    "U[i] = s - 1 + X[i]; }",
+    "unsigned_of_signed": "uint32_t s = 7; for (int i = 1; i < 38; i++) { U[i] = s + X[i - 1]; "
+    "s += X[i + 1]; Y[i] = (int)s; }",
+    "read_after_it_is_written": "int s = 5; for (int i = 0; i < 39; i++) { s += X[i]; Y[i] = s; "
+    "U[i] = Y[i] + s; }",
+    "read_before_it_is_written": "int s = 5; for (int i = 0; i < 39; i++) { s += Y[i]; "
+    "U[i] = Y[i] - s; Y[i] = s; }",
+    "of_each_second": "int s = 5; for (int i = 0; i < 19; i++) { s += X[2 * i]; Y[i] = s; }",
+    "to_each_second": "int s = 5; for (int i = 0; i < 19; i++) { s += X[i]; Y[2 * i] = s; }",
+    "backwards": "int s = 5; for (int i = 0; i < 39; i++) { s += X[38 - i]; Y[38 - i] = s; }",
     "floats_besides": "int s = 1; for (int i = 0; i < 39; i++) { s += X[i]; L[i] = s; "
     "Y[i] = F[i] > 0.5f ? s : 0; }",
 }
@@ -51,6 +62,18 @@ def test_running_sums_of_whole_numbers_are_kept(name: str, lanes: int) -> None:
     assert "_running(" in emit(kernel)
     for array, expected in outputs(start, 5).items():
         np.testing.assert_array_equal(outputs(kernel, 5)[array], expected)
+
+
+def test_sums_side_by_side_are_stored_as_vectors() -> None:
+    text = emit(vectorise(parse(source_of(SCANS["first_and_last"])), 0, 8))
+    assert "vf lanes_1 = v_bits_running(*(const vf *)&X[i]);" in text
+    assert "*(vf *)&Y[i] = v_bits_minus(sums_1, *(const vf *)&X[i]);" in text
+    assert "part_1" not in text
+    assert "for (int n_1" not in text
+    of_bytes = SCANS["inclusive"].replace("X[i]", "A[i]")
+    text = emit(vectorise(parse(source_of(of_bytes)), 0, 8))
+    assert "part_1[n_1] = A[i + n_1];" in text
+    assert "*(vf *)&Y[i] = sums_1;" in text
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for this machine")
@@ -91,7 +114,7 @@ def test_sums_begin_again_at_zero_as_in_the_loop_before(tmp_path: Path) -> None:
         "int s = 1; for (int i = 0; i < 39; i++) { Y[i] = X[i]; s += Y[i]; L[i] = s; }",
         "int s = 1; for (int i = 0; i < 39; i++) { s += X[i]; Y[s & 31] = i; }",
         # More is carried.
-        "int s = 1, t = 0; for (int i = 0; i < 39; i++) { s += X[i]; t = s; Y[i] = t; }",
+        "int s = 1, t = 0; for (int i = 0; i < 39; i++) { s += X[i]; t = s; Y[i] = t; } Y[39] = t;",
         # A double that is read before it grows would be rounded once more.
         "double s = 1; for (int i = 0; i < 39; i++) { L[i] = s; s += X[i]; }",
         # What is cut off to another type is another sum.

@@ -89,6 +89,11 @@ static inline vf v_bits_plus(vf a, vf b) {
   typedef unsigned vu __attribute__((vector_size(SIZE)));
   return (vf)((vu)a + (vu)b);
 }""",
+    "v_bits_minus": """\
+static inline vf v_bits_minus(vf a, vf b) {
+  typedef unsigned vu __attribute__((vector_size(SIZE)));
+  return (vf)((vu)a - (vu)b);
+}""",
     "v_bits_running": "",
     "v_bits_first": "static inline unsigned v_bits_first(vf a) { return ((vi)a)[0]; }",
     **{

@@ -11,10 +11,8 @@ After (16 lanes)::
 
     vf sum_1 = v_bits(sum);
     for (int i = 0; i < 992; i += 16) {
-      int32_t part_1[16];
       int32_t sums_1[16];
-      for (int n_1 = 0; n_1 < 16; n_1++) part_1[n_1] = X[i + n_1];
-      vf lanes_1 = v_bits_running(*(const vf *)&part_1[0]);
+      vf lanes_1 = v_bits_running(*(const vf *)&X[i]);
       *(vf *)&sums_1[0] = v_bits_plus(lanes_1, sum_1);
       sum_1 = v_bits_plus(sum_1, v_ends(lanes_1));
       for (int n_2 = 0; n_2 < 16; n_2++) Y[i + n_2] = sums_1[n_2];
@@ -23,10 +21,14 @@ After (16 lanes)::
     for (int i = 992; i < 1000; i++) { .. as before .. }
 
 The vectors contain the bits of integers, and their sums wrap around, so parts of a sum may be too
-large even if the sum is not. Compilers vectorise the loops over lanes. A statement that reads the
-sum before the addition gets `sums_1[n_2] - part_1[n_2]`, which is exact for integers only. Sums of
-8 or 16 bits are computed with 32 bits, and truncated where they are read. A vector contains half
-as many sums of 64 bits; their arrays still have `lanes` elements, the length of a vector in floats.
+large even if the sum is not. Compilers vectorise the loops over lanes. If the summands are not
+elements of the sum's type side by side in an array, a first loop over lanes stores them in an array
+`part_1`. A statement that reads the sum before the addition gets `sums_1[n_2] - X[i + n_2]`, or
+`sums_1[n_2] - part_1[n_2]`, which is exact for integers only. If all other statements only store
+sums, differences and elements of the sum's type side by side, they use vectors as well, as in `*(vf
+*)&Y[i] = v_bits_plus(lanes_1, sum_1)`. Sums of 8 or 16 bits are computed with 32 bits, and
+truncated where they are read. A vector contains half as many sums of 64 bits; their arrays still
+have `lanes` elements, the length of a vector in floats.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from tilewright.proposers.loops.analysis.changes import (
     visible_types,
 )
 from tilewright.proposers.loops.analysis.independence import require_independent
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import is_whole
 from tilewright.proposers.loops.ir import (
     Assign,
@@ -79,6 +82,8 @@ _KINDS: Mapping[str, str] = {
 """What the functions on vectors of sums of a type are called."""
 _UNSIGNED: Mapping[str, Type] = {"bits": "uint32_t", "wide": "uint64_t"}
 """Types whose sums begin again at zero, so that no part of a sum is too large."""
+_ALIKE = ("int", "int32_t", "uint32_t")
+"""Types whose sums have the same bits."""
 _NARROW = ("int8_t", "uint8_t", "int16_t", "uint16_t")
 
 
@@ -142,15 +147,36 @@ def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
     if value.operator == "-":
         added = Negative(Cast(_UNSIGNED[word], added) if word in _UNSIGNED else added)
     ends = "v_ends" if word == "bits" else f"v_{word}_ends"
-    body: tuple[Statement, ...] = (
-        Declare(own, names["part"], (lanes,)),
-        Declare(own, names["sums"], (lanes,)),
-        _summands(loop, needed, added, names["part"], at_once, taken),
-        Declare("vector", lane.name, (), Call(f"v_{word}_running", (_vector(names["part"]),))),
-        Assign(_vector(names["sums"]), Call(f"v_{word}_plus", (lane, carried))),
-        Assign(carried, Call(f"v_{word}_plus", (carried, Call(ends, (lane,))))),
-        _rest(loop, place, total, total_type, names, at_once, taken),
-    )
+    # Vectors of 64-bit numbers have fewer elements than `lanes`, which other rewrites assume.
+    direct = _as_vector(added, loop, known) if word == "bits" else None
+    summands: tuple[Statement, ...] = ()
+    if direct is None:
+        summands = (
+            Declare(own, names["part"], (lanes,)),
+            _summands(loop, needed, added, names["part"], at_once, taken),
+        )
+    vector = direct or _vector(names["part"])
+    part = added if direct is not None else None
+    running = Declare("vector", lane.name, (), Call(f"v_{word}_running", (vector,)))
+    sums = Call(f"v_{word}_plus", (lane, carried))
+    grown = Assign(carried, Call(f"v_{word}_plus", (carried, Call(ends, (lane,)))))
+    stores = None
+    if word == "bits" and own == total_type:
+        stores = _stores(loop, place, total, vector, known)
+    if stores is not None:
+        whole = Declare("vector", names["sums"], (), sums)
+        named: dict[Expr, Expr] = {total: Var(names["sums"])}
+        of_sums = [changed_in(s, lambda e: named.get(e, e)) for s in stores]
+        body: tuple[Statement, ...] = (*summands, running, whole, grown, *of_sums)
+    else:
+        body = (
+            *summands,
+            Declare(own, names["sums"], (lanes,)),
+            running,
+            Assign(_vector(names["sums"]), sums),
+            grown,
+            _rest(loop, place, total, total_type, names, at_once, taken, part),
+        )
     new: list[Statement] = [
         Declare("vector", carried.name, (), Call(f"v_{word}", (total,))),
         replace(loop, last=main, step=at_once, body=body, threads=1),
@@ -163,6 +189,60 @@ def whole_scan(kernel: Kernel, number: int, lanes: int) -> Kernel:
 
 def _vector(array: str) -> Load:
     return Load(array, (Number("0"),))
+
+
+def _stores(
+    loop: For, place: int, total: Var, summands: Load, known: Mapping[str, Type]
+) -> list[Statement] | None:
+    """All statements of a loop but that at a place on vectors, in which `total` is a vector of
+    sums; None if one of them does anything else."""
+
+    def vector(expr: Expr, *, early: bool) -> Expr | None:
+        if expr == total:
+            return Call("v_bits_minus", (total, summands)) if early else total
+        if isinstance(expr, Number) and expr.text.isdigit():
+            return Call("v_bits", (expr,))
+        if isinstance(expr, Element):
+            return _as_vector(expr, loop, known)
+        if isinstance(expr, Cast) and expr.type in _ALIKE:
+            return vector(expr.value, early=early)
+        if isinstance(expr, Binary) and expr.operator in "+-":
+            left, right = (vector(side, early=early) for side in (expr.left, expr.right))
+            name = "plus" if expr.operator == "+" else "minus"
+            return Call(f"v_bits_{name}", (left, right)) if left and right else None
+        return None
+
+    found: list[Statement] = []
+    for index, statement in enumerate(loop.body):
+        if index == place:
+            continue
+        if not isinstance(statement, Assign) or not isinstance(statement.target, Element):
+            return None
+        target = _as_vector(statement.target, loop, known)
+        value = vector(statement.value, early=index < place)
+        if target is None or value is None:
+            return None
+        found.append(Assign(target, value))
+    return found
+
+
+def _as_vector(added: Expr, loop: For, known: Mapping[str, Type]) -> Load | None:
+    """The vector of elements that lie side by side in an array of 32-bit integers. The iterations
+    of the loop are independent, so its statements can be executed one after the other."""
+    if not isinstance(added, Element) or known.get(added.array) not in _ALIKE:
+        return None
+    *outer, last = added.subscripts
+    inside = {s.name for s in loop.body if isinstance(s, Declare)}
+    if any(e in (Var(loop.variable), *map(Var, inside)) for s in outer for e in walk(s)):
+        return None
+    terms, _ = linear(last)
+    if terms.pop(Var(loop.variable), 0) != 1:
+        return None
+    names = {e.name for term in terms for e in walk(term) if isinstance(e, Var)}
+    arrays = any(isinstance(e, Element) for s in added.subscripts for e in walk(s))
+    if arrays or names & (inside | {loop.variable}):
+        return None
+    return Load(added.array, added.subscripts)
 
 
 def _added(value: Binary, total: Var) -> Expr:
@@ -233,12 +313,16 @@ def _rest(
     names: Mapping[str, str],
     lanes: int,
     taken: set[str],
+    summand: Expr | None,
 ) -> For:
-    """A loop over lanes with all other statements, which read the sum."""
+    """A loop over lanes with all other statements, which read the sum. `summand` is what an
+    iteration adds to it, if no array contains this."""
     name = fresh("n", taken)
     renamed: dict[str, Expr] = {loop.variable: Binary("+", Var(loop.variable), Var(name))}
     after: Expr = Element(names["sums"], (Var(name),))
     part: Expr = Element(names["part"], (Var(name),))
+    if summand is not None:
+        part = changed(summand, _with(renamed))
     before = after
     if is_whole(total_type):
         unsigned = _UNSIGNED[_KINDS[total_type]]
