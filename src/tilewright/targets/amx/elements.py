@@ -58,10 +58,16 @@ BF16 = Element("bf16", "uint16", "uint16_t", "float32", "float", "_tile_dpbf16ps
 def bf16_bits(values: Array) -> Array:
     """Float numbers rounded to bfloat16, to nearest even, as uint16."""
     bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = bits + 0x7FFF + (bits >> 16 & 1)
-    return (rounded >> 16).astype(np.uint16)
+    rounded = bits >> 16
+    rounded &= 1
+    rounded += 0x7FFF
+    rounded += bits
+    rounded >>= 16
+    return rounded.astype(np.uint16)
 
 
 def bf16_values(bits: Array) -> Array:
     """The values of bfloat16 bits, as float64."""
-    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    wide = bits.astype(np.uint32)
+    wide <<= 16
+    return wide.view(np.float32).astype(np.float64)

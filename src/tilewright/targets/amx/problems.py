@@ -73,9 +73,8 @@ class Bf16Problem(ProductProblem):
 
     def operands(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Both matrices, as float64."""
-        values = {name: bf16_values(array) for name, array in inputs.items()}
-        left, right = _matrices(self._shape, values)
-        return {"left": left, "right": right}
+        left, right = _matrices(self._shape, inputs)  # moved while they are small
+        return {"left": bf16_values(left), "right": bf16_values(right)}
 
 
 def create_problem(shape: Shape, element: Element) -> Problem:
