@@ -26,6 +26,8 @@ from tilewright.parts.arithmetic import SINGLE, Arithmetic, Array, Format, produ
 from tilewright.parts.element_types import is_float, limits
 from tilewright.parts.lazy_arrays import as_read
 
+MOST_DEVIATIONS = 5.0
+"""Number of deviations that the error of an operand of a minimum or maximum may have."""
 _EXACT = frozenset({
     np.negative, np.positive, np.absolute, np.maximum, np.minimum, np.fmax, np.fmin, np.sign,
 })  # fmt: skip
@@ -459,7 +461,10 @@ def _carried(
     if function is np.square:
         return np.asarray(2 * values[0] * deviation)
     if function in (np.maximum, np.minimum, np.fmax, np.fmin):
-        return np.where(exact == values[i], deviation, 0.0)
+        with np.errstate(invalid="ignore"):  # infinite operands, and operands without a value
+            apart = np.where(exact == values[i], 0.0, np.abs(exact - values[i]))
+        # The other operand is the result if its error exceeds its distance from the exact result.
+        return np.fmax(deviation - apart / MOST_DEVIATIONS, 0.0)
     moved = [v + deviation if j == i else v for j, v in enumerate(values)]
     return np.asarray(function(*moved)) - exact
 

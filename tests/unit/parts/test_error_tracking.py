@@ -95,6 +95,22 @@ def test_deviations_carry_those_of_all_operands() -> None:
     assert (rough.sum() + one).deviation == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize(
+    ("other", "deviation"), [(0.98, 0.01), (1.0, 0.01), (1.02, 0.006), (1.049, 0.0002), (1.06, 0.0)]
+)
+def test_a_smaller_value_may_become_the_maximum_by_its_error(
+    other: float, deviation: float
+) -> None:
+    rough = TrackedArray(np.ones(1), np.full(1, 0.01), [], ())
+    assert np.maximum(rough, other).deviation == pytest.approx(deviation, abs=1e-9)
+    assert np.minimum(rough * -1, -other).deviation == pytest.approx(deviation, abs=1e-7)
+
+
+def test_infinite_values_and_no_values_add_no_deviation_to_a_maximum() -> None:
+    rough = TrackedArray(np.array([np.inf, -np.inf, np.nan, 1.0]), np.full(4, 0.01), [], ())
+    assert np.maximum(rough, np.array([1.0, 1.0, 1.0, np.inf])).deviation[1:].max() <= 1e-9
+
+
 def test_the_largest_so_far_has_the_deviation_of_its_element() -> None:
     values = TrackedArray.given(np.array([[1.0, 3.0, 2.0, 5.0]], np.float32), HONEST)
     scaled = values * TrackedArray.given(np.array([[1.5, 1.5, 1e-6, 1.5]], np.float32), HONEST)
