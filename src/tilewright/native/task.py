@@ -102,8 +102,9 @@ class NativeTask:
         arguments = self.workload.arguments
         wrong = hostile_c_kernels(arguments)
         if self.workload.operations <= _FAST and self._shared.refuse_timing is None:
-            # The first comparison is made twice.
-            checked = len(self._cases.compared(self._settings.checks)) + 1
+            # The first comparison is repeated with changed elements.
+            repeated = 1 + len(self._cases.alone_changed(self._cases.first))
+            checked = len(self._cases.compared(self._settings.checks)) + repeated
             wrong = {
                 **wrong,
                 "is correct until its checks have ended": works_at_first(

@@ -204,15 +204,18 @@ class Case:
         drawn = self._redrawn_values(rng, only)
         return replace(self, initial={**self.initial, **drawn}, alike=self.alike or self)
 
-    def changed(self, count: int) -> Case:
-        """The case with at most this many elements of every input drawn again.
+    def changed(
+        self, count: int, only: Container[str] | None = None, turn: int | None = None
+    ) -> Case:
+        """The case with at most this many elements of every input drawn again, or of every input in
+        `only`; each `turn` draws other ones.
 
         Inputs whose elements may depend on one another (`GeneratesInputs`) are kept. If there are
         no other inputs, the last of them is drawn again as a whole.
         """
-        rng = np.random.default_rng((self.seed, count))
+        rng = np.random.default_rng((self.seed, count, *([] if turn is None else [turn])))
         generated = self.problem.generated if isinstance(self.problem, GeneratesInputs) else ()
-        drawn = self._redrawn_values(rng)
+        drawn = self._redrawn_values(rng, only)
         changed = {}
         for name, values in drawn.items():
             if name not in generated:

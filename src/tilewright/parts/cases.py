@@ -61,6 +61,9 @@ _OVER_OWN_TOLERANCE = "it is not known whether float32 overflows for a task with
 CHANGED = 8
 """Number of elements of each input that `Cases.changed` changes."""
 
+CHANGED_ALONE = 2
+"""Number of cases of `Cases.alone_changed` for each input."""
+
 
 class Cases:
     """The cases of a run by number, which are made on first access and kept as long as the task is
@@ -89,6 +92,7 @@ class Cases:
         self._input_seed = input_seed
         self._made: dict[int, Case] = {}
         self._changed: dict[int, Case] = {}
+        self._alone_changed: dict[int, list[Case]] = {}
         self._known = known_distributions(workload, problem)
         self._bytes = inputs.bytes_of(workload.arguments)
         self._expected_bytes = expected_bytes(workload)
@@ -121,6 +125,24 @@ class Cases:
         if number not in self._changed:
             self._changed[number] = self[number].changed(CHANGED)
         return self._changed[number]
+
+    def alone_changed(self, number: int) -> list[Case]:
+        """The case with this number, with one element of one input drawn again: for each input
+        `CHANGED_ALONE` cases, and none for large tasks.
+
+        A kernel that recognises only one of the inputs, or a part of them, returns the results of
+        an earlier call.
+        """
+        if self._is_large:
+            return []
+        if number not in self._alone_changed:
+            self._alone_changed[number] = [
+                self[number].changed(1, {argument.name}, turn)
+                for argument in self.workload.arguments
+                if argument.is_given
+                for turn in range(CHANGED_ALONE)
+            ]
+        return self._alone_changed[number]
 
     @cached_property
     def omissions(self) -> Mapping[str, str]:

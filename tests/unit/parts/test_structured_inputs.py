@@ -96,6 +96,22 @@ def test_a_few_elements_of_every_input_are_changed() -> None:
     assert not np.array_equal(case.expected["C"].exact, changed.expected["C"].exact)
 
 
+def test_one_element_of_one_input_is_changed() -> None:
+    shape = parse_shape("gemm-64x64x64")
+    cases = Cases(shape.workload("host-c"), MatrixProblem(shape), 5)
+    first, changed = cases[0], cases.alone_changed(0)
+    places = set()
+    for case in changed:
+        different = [n for n in "AB" if (case.initial[n] != first.initial[n]).any()]
+        assert len(different) == 1
+        name = different[0]
+        (place,) = np.flatnonzero(case.initial[name] != first.initial[name])
+        places.add((name, int(place)))
+        assert not np.array_equal(case.expected["C"].exact, first.expected["C"].exact)
+    assert len(changed) == len(places) == 4
+    assert cases.alone_changed(0) is changed
+
+
 def test_each_kind_of_old_contents_occurs_in_as_many_cases_as_there_are_kinds() -> None:
     shape = parse_shape("gemm-16x16x16")
     cases = Cases(shape.workload("host-c"), MatrixProblem(shape), 1234567)
