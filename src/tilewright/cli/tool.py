@@ -83,8 +83,9 @@ def tool(
         str | None,
         typer.Option(
             "--loop",
-            metavar="N",
-            help="What the tool `asm` lists: the number of a loop, 'lines 30-45', or 'all'.",
+            metavar="WHICH",
+            help="What the tool `asm` lists: a loop by its number or by a line of its source, such "
+            "as 'line 12'; the code of some source lines, such as 'lines 30-45'; or 'all'.",
         ),
     ] = None,
     note: Annotated[

@@ -97,7 +97,7 @@ def tune(
         Literal["analytical", "published", "tvm164"] | None,
         typer.Option(
             metavar="NAME",
-            help="Features from which the cost model predicts a latency: 'analytical' (the "
+            help="Features from which the cost model predicts the speed: 'analytical' (the "
             "default) are closed-form expressions of the tile sizes, 'published' are the "
             "expressions that were published for GPUs, without corrections, and 'tvm164' are the "
             "164 features of MetaSchedule.",
@@ -109,8 +109,8 @@ def tune(
             metavar="NAME",
             help="The schedules that are searched: 'restricted' varies tile sizes with fixed "
             "unrolling, as in the published method (docs/tuner.md); 'template' also varies the "
-            "other choices of the template; 'full' is the space of MetaSchedule, and the default "
-            "for evolutionary search with tvm164.",
+            "other choices of the template; 'full' is the space of MetaSchedule. The default is "
+            "'full' for evolutionary search with tvm164, and otherwise 'restricted'.",
         ),
     ] = None,
     pretrained: Annotated[
@@ -118,9 +118,10 @@ def tune(
         typer.Option(
             "--pretrained/--no-pretrained",
             help="Start with a cost model that was trained on other workloads and, unless --fresh "
-            "is given, on earlier runs of the project. This is the default for gradient search on "
-            "one CPU thread. With --no-pretrained, the search starts without a model, as in the "
-            "published method (docs/tuner.md).",
+            "is given, on earlier runs of the project. This is possible only on CPUs, for gradient "
+            "search on analytical features, and is the default there on one thread. With "
+            "--no-pretrained, the search starts with an untrained cost model, as in the published "
+            "method (docs/tuner.md).",
         ),
     ] = None,
     seed: Annotated[
