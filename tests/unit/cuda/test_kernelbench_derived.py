@@ -170,6 +170,9 @@ def test_attention_in_one_operation_is_two_products_and_rows() -> None:
     assert "(value * 0.25f)" in text
     assert ": (-INFINITY));" in text
     graph = Graph()
+    graph("_safe_softmax.default", (R, C), X, -1)
+    assert graph.read().words == "an operation on rows"
+    graph = Graph()
     graph(name, q[1], q, k, v, 0.5, True)
     with pytest.raises(OtherError, match="dropout or fewer keys"):
         graph.kernels()
