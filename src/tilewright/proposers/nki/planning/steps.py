@@ -36,6 +36,7 @@ from tilewright.proposers.nki.rewrites.separable_windows import separate
 from tilewright.proposers.nki.rewrites.split_transfers import pieces
 from tilewright.proposers.nki.rewrites.stack_partitions import fold, stack
 from tilewright.proposers.nki.rewrites.strips import strip
+from tilewright.proposers.nki.rewrites.tiles_inside import inside
 from tilewright.proposers.nki.rewrites.unfold_reduction import unfold
 from tilewright.proposers.nki.rewrites.unroll_and_jam import jam
 from tilewright.proposers.nki.rewrites.window import window
@@ -118,6 +119,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "skip-masked": lambda k, number, parts: skip_masked(k, _op(k, number), _count(parts)),
     "psum": lambda k, tile: place(k, tile, "psum"),
     "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
+    "inside": lambda k, name: _at_loop(k, inside, name),
 }
 TECHNIQUES = tuple(_APPLY)
 _SENTENCES = {
@@ -157,6 +159,7 @@ _SENTENCES = {
     "skip-masked": "skip what the mask of instruction {0} hides, in {1} parts of its loop",
     "psum": "keep `{0}` in PSUM",
     "early": "compute instruction {0} into a tile of its own before the loop over `{1}`",
+    "inside": "create tiles within the loop over `{0}`, so that they have several buffers",
 }
 
 
@@ -195,7 +198,7 @@ class Step:
 
 def possible(kernel: Kernel, technique: str) -> list[Step]:
     """All steps of a technique, including those that do not apply to the kernel."""
-    if technique in ("jam", "exchange", "fuse", "stay"):
+    if technique in ("jam", "exchange", "fuse", "stay", "inside"):
         loops = [s for _, s in kernel.statements() if isinstance(s, Loop)]
         if technique == "jam":
             return [
