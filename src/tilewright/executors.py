@@ -58,7 +58,11 @@ def evaluate_baselines(
     """The target's baselines of a task, and those in `tuned`, each evaluated like a candidate."""
     sources = {**opened.task.baselines, **(tuned or {})}
     candidates = [Candidate(source, proposer=name) for name, source in sources.items()]
-    requests = [EvaluationRequest(candidate) for candidate in candidates]
+    # A baseline with the text of the starting kernel shares its outcome.
+    requests = [
+        EvaluationRequest(candidate, is_baseline=candidate.source != opened.task.start)
+        for candidate in candidates
+    ]
     outcomes = executor.evaluate(requests, checkpoint=checkpoint)
     return tuple(
         Baseline(candidate.proposer, candidate.id, outcome)

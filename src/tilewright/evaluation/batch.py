@@ -20,7 +20,7 @@ class Pending:
     positions: list[int]
 
 
-_Key = tuple[str, float | None, int]
+_Key = tuple[tuple[str, ...], float | None, int]
 
 
 class Batch:
@@ -75,4 +75,4 @@ class Batch:
 
 def _key(request: EvaluationRequest) -> _Key:
     """A key that is the same for equal requests."""
-    return request.candidate.source, request.limit_latency, request.comparisons
+    return request.identity, request.limit_latency, request.comparisons

@@ -55,11 +55,11 @@ class OutcomeCache:
         self._store(self._limited_key(request) if limited else self._key(request), outcome)
 
     def _key(self, request: EvaluationRequest) -> str:
-        return content_id(self.context, request.candidate.source)
+        return content_id(self.context, *request.identity)
 
     def _limited_key(self, request: EvaluationRequest) -> str:
         """Key of a `slower_than_limit`, which differs from that of a complete measurement."""
-        return content_id(self.context, request.candidate.source, repr(request.limit_latency))
+        return content_id(self.context, *request.identity, repr(request.limit_latency))
 
 
 def _answers(outcome: Outcome, request: EvaluationRequest) -> bool:

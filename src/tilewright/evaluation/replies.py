@@ -41,7 +41,7 @@ def request_id(request: EvaluationRequest) -> str:
     request.
     """
     limit = "" if request.limit_latency is None else repr(float(request.limit_latency))
-    return content_id("request", request.candidate.source, limit, str(request.comparisons))
+    return content_id("request", *request.identity, limit, str(request.comparisons))
 
 
 def outcome_reply(request: EvaluationRequest, outcome: Outcome) -> dict[str, Any]:

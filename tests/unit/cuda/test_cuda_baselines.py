@@ -179,11 +179,13 @@ def test_the_table_names_the_precision_of_baselines_and_the_kernels_of_the_tuner
     told = {"baseline_latency": 9e6, "best_latency": 2e6, "best_precision": "float32"}
     torch = {"PyTorch, TF32": {"latency": 3e6, "precision": "tf32-like"}}
     (tmp_path / "b, 2 min.json").write_text(json.dumps({**told, "baselines": {**torch, **tuned}}))
-    (tmp_path / "c, 2 min.json").write_text(json.dumps({**told, "baselines": torch}))
+    of_one = {"torch.compile": {"latency": 3e6}}
+    (tmp_path / "c, 2 min.json").write_text(json.dumps({**told, "baselines": {**torch, **of_one}}))
     found = "\n".join(script.report(given))
     cells = "- | 3.000 ms (1.50x, tf32-like) | - | - | 8.000 ms (4.00x, float32) | - |"
     assert f"| b, 2 min | 9.000 ms | 2.000 ms | float32 | -, - | {cells}" in found
     assert "1.50x over PyTorch, TF32, 4.00x over tune, AF-DS on 1 of 2 workloads." in found
+    assert "over torch.compile" not in found  # of PyTorch, both workloads must have a time
     beside = {"tune, MetaSchedule, 1000 trials": {"latency": 5e6, "precision": "float32"}}
     again = {"latency": 2.5e6, "baselines": beside}
     (tmp_path / "b, 2 min.compared").write_text(json.dumps(again))

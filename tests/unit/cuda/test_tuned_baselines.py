@@ -9,17 +9,25 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli.main import app
 from tilewright.core.config import Settings
-from tilewright.core.records import Artifact, Candidate, Failed, Measured, Verdict
+from tilewright.core.records import (
+    Artifact,
+    Candidate,
+    EvaluationRequest,
+    Failed,
+    Measured,
+    Verdict,
+)
 from tilewright.core.tasks import open_task
 from tilewright.core.tuning_records import TunedKernel, TuningRecord
 from tilewright.evaluating import evaluate_kernel
-from tilewright.executors import tuned_baselines
+from tilewright.executors import evaluate_baselines, tuned_baselines
 from tilewright.storage.project import open_tunings, tuned_kernels
 from tilewright.targets.cuda import create_target
 from tilewright.targets.cuda.device.gpus import Gpu
@@ -114,6 +122,25 @@ def test_without_a_stored_kernel_the_command_that_makes_one_is_told(
     store(tmp_path, tuned(SOURCE))
     found, missing = tuned_baselines(open_task(WORKLOAD, {}), stored)
     assert (list(found), missing) == (["tune, AF-DS, 100 trials"], "")
+
+
+def test_the_outcome_of_a_baseline_is_that_of_its_name_and_text() -> None:
+    """Otherwise a candidate with the text would get the outcome from the cache."""
+    opened = open_task(WORKLOAD, {})
+    asked: list[EvaluationRequest] = []
+
+    class Recorder:
+        def evaluate(
+            self, requests: list[EvaluationRequest], checkpoint: object = None
+        ) -> list[Failed]:
+            asked.extend(requests)
+            return [Failed("build", "compile_error", "")] * len(requests)
+
+    executor: Any = Recorder()
+    evaluate_baselines(opened, executor, tuned={"tune, AF-DS, 1 trials": "text"})
+    assert {one.candidate.proposer: one.is_baseline for one in asked} == {
+        "naive": False, "tune, AF-DS, 1 trials": True,
+    }  # fmt: skip
 
 
 def test_only_a_kernel_of_the_tuner_under_its_own_name_is_one(gpu: None) -> None:

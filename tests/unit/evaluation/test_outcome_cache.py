@@ -16,7 +16,9 @@ from tilewright.core.records import (
     Outcome,
     Verdict,
 )
+from tilewright.evaluation.batch import Batch
 from tilewright.evaluation.outcome_cache import OutcomeCache
+from tilewright.evaluation.replies import request_id
 
 LATENCY = LatencyKind("simulated", "cycles")
 MEASURED = Measured(100.0, "cycles", "simulated", 0.5, Verdict(()))
@@ -51,6 +53,21 @@ def test_a_measurement_with_fewer_comparisons_does_not_answer(cache: OutcomeCach
     cache.keep(request(), checked)
     assert cache.find(EvaluationRequest(Candidate("a"), comparisons=4)) == checked
     assert cache.find(EvaluationRequest(Candidate("a"), comparisons=5)) is None
+
+
+def test_a_candidate_with_the_text_of_a_baseline_does_not_get_its_outcome(
+    cache: OutcomeCache,
+) -> None:
+    """What a baseline is depends on its name, so its text alone is not the same kernel."""
+    baseline = EvaluationRequest(Candidate("a", proposer="PyTorch"), is_baseline=True)
+    cache.keep(baseline, MEASURED)
+    assert cache.find(request()) is None
+    assert cache.find(EvaluationRequest(Candidate("a", proposer="PyTorch"))) is None
+    assert cache.find(replace(baseline, candidate=Candidate("a", proposer="other"))) is None
+    assert cache.find(baseline) == MEASURED
+    assert request_id(baseline) != request_id(request())
+    empty = OutcomeCache("other", LATENCY, {}.get, {}.setdefault)
+    assert len(Batch(None).admit([request(), request(), baseline], empty)) == 2
 
 
 def test_a_failure_answers_every_limit(cache: OutcomeCache) -> None:

@@ -18,11 +18,22 @@ class EvaluationRequest:
     """A candidate to evaluate. The measurement may stop when it exceeds `limit_latency`.
 
     At least `comparisons` comparisons are made, if the task has the role `ComparesFurther`.
+    `is_baseline` is true for a baseline that is identified by the name of its proposer, so that its
+    outcome is not that of a candidate with the same text.
     """
 
     candidate: Candidate
     limit_latency: float | None = None
     comparisons: int = 0
+    is_baseline: bool = False
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The text of the candidate, and the name of a baseline: requests with different identities
+        may have different outcomes.
+        """
+        named = (self.candidate.proposer,) if self.is_baseline else ()
+        return (self.candidate.source, *named)
 
 
 @dataclass(frozen=True, slots=True)
