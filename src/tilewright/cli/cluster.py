@@ -72,9 +72,9 @@ def worker(
     """Evaluate candidates on this machine for a cluster.
 
     The worker reports to the scheduler which targets and versions this machine has, and then
-    evaluates candidates until Ctrl-C. The worker restarts worker processes that end, and reconnects
-    when the scheduler is available again. When the worker starts, it writes the targets and
-    versions to the file that --json names.
+    evaluates candidates until Ctrl-C. If one of its processes ends, the worker starts another one.
+    If the scheduler becomes unavailable, the worker reconnects later. When the worker starts, it
+    writes the targets and versions to the file that --json names.
     """
     from tilewright.cli.console import say
     from tilewright.cluster.address import parse_address

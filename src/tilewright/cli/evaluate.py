@@ -88,8 +88,9 @@ def evaluate(
         typer.Option(
             "--project",
             metavar="DIR",
-            help="Folder of the project whose kernels of `tilewright tune` are among the "
-            "--baselines; the default is the current folder. Nothing is stored in the project.",
+            help="Folder of a project; by default the current folder. If `tilewright tune` has "
+            "found kernels for this workload in the project, they are among the --baselines. "
+            "Nothing is stored in the project.",
         ),
     ] = Path(),
     json: Json = None,

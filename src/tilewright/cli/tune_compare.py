@@ -71,8 +71,8 @@ def tune_compare(
         str | None,
         typer.Option(
             metavar="SECONDS,SECONDS",
-            help="Also compare the kernels that the arms had found after these times of their "
-            "searches, such as 60,120.",
+            help="Also compare the best kernels that each arm had found after these times of its "
+            "own search, such as 60,120.",
         ),
     ] = None,
     seeds: Annotated[
