@@ -118,10 +118,10 @@ def tune(
         typer.Option(
             "--pretrained/--no-pretrained",
             help="Start with a cost model that was trained on other workloads and, unless --fresh "
-            "is given, on earlier runs of the project. This works only on CPUs, for gradient search "
-            "on analytical features. It is then the default if the kernel uses one thread. With "
-            "--no-pretrained, the search starts with an untrained cost model, as in the published "
-            "method (docs/tuner.md).",
+            "is given, on earlier runs of the project. This works only on CPUs, for gradient "
+            "search on analytical features. It is then the default if the kernel uses one thread. "
+            "With --no-pretrained, the search starts with an untrained cost model, as in the "
+            "published method (docs/tuner.md).",
         ),
     ] = None,
     seed: Annotated[
