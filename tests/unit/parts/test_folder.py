@@ -79,6 +79,7 @@ def test_marks_with_which_editors_begin_a_file_are_left_out(folder: Path) -> Non
         ('"X"', '"unix"', "'unix' is a keyword of C, or a name that its compilers define"),
         ('"X"', '"restrict"', "'restrict' is a keyword of C"),
         ("operations = 16", "operations = 1" + "0" * 400, "operations"),
+        ("operations = 16", "operations = 5" + "0" * 18, "operations"),
         ("shape = [16]", f"shape = {[1] * 81}", "shape"),
         ("shape = [16]", "shape = [1" + "0" * 30 + "]", "shape"),
         ("operations = 16", "operations = 16\nreduction = 1" + "0" * 30, "reduction"),
