@@ -71,8 +71,8 @@ def tune(
         typer.Option(
             "--target",
             metavar="TARGET",
-            help="What the kernel runs on: cpu, cuda, a GPU by its "
-            "name in TVM (nvidia/NAME), or a TVM target in JSON.",
+            help="What the kernel runs on: cpu, cuda (the GPU of this machine), a GPU by its name, "
+            "such as nvidia/h100, or a TVM target in JSON. The device must be in this machine.",
         ),
     ] = "cpu",
     budget: Annotated[
