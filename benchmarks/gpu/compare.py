@@ -30,7 +30,7 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -45,7 +45,7 @@ from tilewright.tuner.tvm.setup import ARMS
 from tilewright.tuner.tvm.targets import TuningTarget, parse_target
 from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
 from tilewright.tuning.comparison_table import Row, table
-from tilewright.tuning.comparison_text import HEAD, as_text, caption, cells
+from tilewright.tuning.comparison_text import HEAD, as_text, caption, cells, left_out
 from tilewright.tuning.instruments import real_instruments
 
 
@@ -119,8 +119,9 @@ def report(folder: Path, target: TuningTarget, kind: str, page: Path | None, com
     runs = read_runs(folder)
     rows = table(runs)
     text = f"{target.device.name}: {kind}\n\n{as_text(rows)}"
-    notes = {run["no_library"] for run in runs if run["no_library"] and kind != LABEL}
-    text += "".join(f"{note}\n" for note in sorted(notes))
+    libraries = {run["no_library"] for run in runs if run["no_library"] and kind != LABEL}
+    notes = [*sorted(libraries), *left_out(runs)]
+    text += "".join(f"{note}\n" for note in notes)
     (folder / "table.txt").write_text(text)
     (folder / "table.json").write_text(json.dumps({"rows": [asdict(row) for row in rows]}))
     if page is not None:
@@ -129,12 +130,12 @@ def report(folder: Path, target: TuningTarget, kind: str, page: Path | None, com
 
 
 def as_page(
-    rows: Sequence[Row], target: TuningTarget, kind: str, command: str, notes: Collection[str]
+    rows: Sequence[Row], target: TuningTarget, kind: str, command: str, notes: Sequence[str]
 ) -> str:
     """The table as a page of Markdown that says where its numbers come from."""
     lines = [HEAD, ("---",) * len(HEAD), *map(cells, rows)]
     found = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    told = "\n".join(sorted(notes))
+    told = "\n".join(f"\n{note}" for note in notes)
     return (
         f"# The tuner on a GPU\n\nOn {target.device.name}: {kind}. To repeat the comparison, run:\n"
         f"\n```\n{command}\n```\n\n{found}\n\n{caption(rows)}\n{told}"

@@ -131,6 +131,7 @@ def tune_compare(
     from tilewright.tuning.comparison import Group, is_finished, read_runs, run_group
     from tilewright.tuning.comparison_plots import render_plots
     from tilewright.tuning.comparison_table import table
+    from tilewright.tuning.comparison_text import left_out
 
     check_folder(output)
     opened = parse_target(target, threads)
@@ -150,15 +151,15 @@ def tune_compare(
             if is_finished(group, opened, read_runs(output)):
                 continue
             steps = _Steps(console, group)
-            for line in run_group(group, opened, output, MeasuringRules(), steps.take):
-                for checkpoint, reason in line["unconfirmed"].items():
-                    steps.failed(line["arm"], checkpoint, reason)
+            run_group(group, opened, output, MeasuringRules(), steps.take)
             runs = read_runs(output)
             write_text(output / "plots.html", render_plots(runs))
             write_json(output / "table.json", {"rows": [asdict(row) for row in table(runs)]})
     runs = read_runs(output)
     rows = table(runs)
     show(rows)
+    for sentence in left_out(runs):
+        console.print(sentence, markup=False, soft_wrap=True)
     for workload, sentence in {run["workload"]: run.get("no_library") for run in runs}.items():
         if sentence:
             console.print(f"{workload}: {sentence}", markup=False, soft_wrap=True)
@@ -172,21 +173,6 @@ class _Steps:
     def __init__(self, console: Any, group: Group) -> None:
         self._console, self._group = console, group
         self._said: dict[str, int] = {}
-
-    def failed(self, arm: str, checkpoint: str, reason: str) -> None:
-        """Report that an arm has no kernel at a checkpoint, because all candidates had failed, or
-        because the best one failed when it was measured again."""
-        from tilewright.tuning.comparison_table import NONE_YET
-
-        amount = checkpoint if checkpoint.endswith(" s") else f"{checkpoint} trials"
-        told = f"the best of {amount} failed when it was measured again and is left out ({reason})"
-        if reason == NONE_YET:
-            told = f"after {amount}, {reason}, so this row is left out"
-        self._console.print(
-            f"{self._group.program.name} seed {self._group.seed} {arm}: {told}",
-            markup=False,
-            soft_wrap=True,
-        )
 
     def take(self, arm: str, trials: int, best_s: float | None) -> None:
         """Update the state with a step of one arm."""

@@ -57,8 +57,9 @@ def show_result(result: TuneResult, progress: TuneProgress, folder: Path) -> Non
                 f"{against.baseline_s * 1e3:.4f} ms; the kernel is {against.ratio:.2f}x as fast "
                 f"(interval {against.low:.2f} to {against.high:.2f})",
             )
-    if missing := result.facts.get("no_library"):
-        table.add_row("library", str(missing))
+    for name, field in (("library", "no_library"), ("baseline", "no_baseline")):
+        if missing := result.facts.get(field):
+            table.add_row(name, str(missing))
     if result.measured:
         table.add_row(
             "time",

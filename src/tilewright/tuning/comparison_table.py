@@ -17,7 +17,7 @@ from typing import Any
 Run = Mapping[str, Any]
 NEAR = 0.95
 NONE_YET = "no candidate was correct by then"
-"""Why an arm has no kernel at a checkpoint, if none failed when it was measured again."""
+"""Why an arm has no kernel at a checkpoint, if it had no correct candidate by then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.tuning.comparison_table import Row
+from tilewright.core.text import counted
+from tilewright.tuning.comparison_table import NONE_YET, Row, Run, latest
 
 HEAD = (
     *("arm", "trials", "workloads", "speedup", "range", "library", "to 95 %", "after", "varies"),
@@ -35,7 +36,7 @@ def cells(row: Row) -> tuple[str, ...]:
 def caption(rows: Sequence[Row]) -> str:
     """An explanation of the numbers, with the number of seeds and the load of the machine."""
     if not rows:
-        return "No runs are finished yet."
+        return "No finished run has a kernel yet."
     arms = [row.arm for row in rows]
     baseline = "default" if "default" in arms else arms[0]
     kinds = sorted({row.kind for row in rows})
@@ -49,6 +50,20 @@ def caption(rows: Sequence[Row]) -> str:
         "of runs that came within 95 % of the best result of any arm. "
         f"Load average: {loads}."
     )
+
+
+def left_out(runs: Sequence[Run]) -> list[str]:
+    """A sentence for each run and checkpoint that has no kernel in the table, with the reason."""
+    told = []
+    for run in latest(runs):
+        for checkpoint, reason in run.get("unconfirmed", {}).items():
+            by_time = checkpoint.endswith(" s")
+            amount = checkpoint if by_time else counted(int(checkpoint), "trial")
+            again = f"the best one failed when it was measured again ({reason})"
+            name = f"{run['workload']} seed {run['seed']} {run['arm']}"
+            why = reason if reason == NONE_YET else again
+            told.append(f"{name} has no kernel after {amount}: {why}.")
+    return told
 
 
 def as_text(rows: Sequence[Row]) -> str:

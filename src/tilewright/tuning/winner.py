@@ -34,6 +34,7 @@ class Winner:
     the same rounds, if there is one. `failed` are finalists that failed when they were measured
     again. `own_source` is the CUDA C++ of the best kernel among this run's own trials, with
     `own_seconds`; None on a CPU, and if the kernel cannot be written as one function for the host.
+    `no_baseline` then says why not.
     """
 
     trial: Trial | None
@@ -44,6 +45,7 @@ class Winner:
     found_by: str | None = None
     own_source: str | None = None
     own_seconds: float = 0.0
+    no_baseline: str = ""
 
     @property
     def seconds(self) -> float:
@@ -119,12 +121,14 @@ def finish(
     if own_kernels:
         first = min(own_kernels, key=lambda n: float(np.median(again.kernels[n].samples)))
         own_best = again.kernels[first]
+        source, problem = launchable_kernel(
+            search.program.function, own_best.schedule, search.target.target
+        )
         winner = replace(
             winner,
-            own_source=launchable_kernel(
-                search.program.function, own_best.schedule, search.target.target
-            ),
+            own_source=source,
             own_seconds=float(np.median(own_best.samples)),
+            no_baseline=_not_stored(problem) if problem else "",
         )
     found = {**about, **facts(search, trials, winner)}
     files = write_result(
@@ -141,6 +145,13 @@ def finish(
         timed.append((traces[best], winner.samples))
     export_database(output / "database", search.module, search.target.target, timed)
     return winner, files, found
+
+
+def _not_stored(problem: str) -> str:
+    return (
+        "The project does not store the best kernel of this run as a baseline of searches, because "
+        f"{problem}."
+    )
 
 
 def paired(baseline: tuple[float, ...], candidate: tuple[float, ...]) -> Comparison:
@@ -169,6 +180,8 @@ def facts(search: Search, trials: Sequence[Trial], winner: Winner) -> dict[str, 
     }
     if winner.failed:
         found["failed_again"] = _told(winner.failed)
+    if winner.no_baseline:
+        found["no_baseline"] = winner.no_baseline
     if winner.trial is None:
         found["found_by"] = winner.found_by
     elif (point := winner.trial.point) is not None:

@@ -126,6 +126,9 @@ def test_the_table_of_the_paper_goes_on_after_kill_9(
         assert set(run["confirmed"]) == {"90", "1000 s"}
         assert run["unconfirmed"] == {"0.001 s": "no candidate was correct by then"}
     text = page.read_text()
+    told = "M0 seed 0 random has no kernel after 0.001 s: no candidate was correct by then."
+    assert told in text
+    assert told in (out / "table.txt").read_text()
     assert "mock (analytical time model with noise, nothing was measured)" in text
     assert "| af-ds | 90 in 1000 s | 1 | " in text
     assert "benchmarks/gpu/compare.py" in text

@@ -11,7 +11,7 @@ from tilewright.cli.tune_compare import _arms, _times, _trials, show
 from tilewright.core.errors import InputError, UnknownNameError
 from tilewright.tuning.comparison_plots import best_so_far, render_plots
 from tilewright.tuning.comparison_table import NONE_YET, latest, speedups, table
-from tilewright.tuning.comparison_text import as_text, cells
+from tilewright.tuning.comparison_text import as_text, cells, left_out
 
 
 def _run(arm: str, seconds: dict[int, float], **changed: Any) -> dict[str, Any]:
@@ -60,6 +60,18 @@ def test_kernels_are_also_compared_after_seconds_of_a_search() -> None:
     assert rows["af-ds", 2.5].trials_to_near is None  # the third trial comes later
     assert cells(rows["af-ds", 2.5])[:2] == ("af-ds", "2 in 2.5 s")
     assert [row.after_s for row in table(runs) if row.arm == "af-ds"] == [2.5, None, None]
+
+
+def test_runs_without_a_kernel_in_a_row_are_named_with_the_reason() -> None:
+    assert left_out([_run("default", {4: 2.0})]) == []
+    failed = _run("af", {1: 2.0}, unconfirmed={"4": "crashed: SIGSEGV", "60 s": NONE_YET})
+    earlier = _run("af", {4: 3.0}, session="s0", unconfirmed={"1": NONE_YET})
+    name = f"{failed['workload']} seed {failed['seed']} af"
+    assert left_out([earlier, failed]) == [
+        f"{name} has no kernel after 4 trials: the best one failed when it was measured again "
+        "(crashed: SIGSEGV).",
+        f"{name} has no kernel after 60 s: no candidate was correct by then.",
+    ]
 
 
 def test_times_are_read_from_text() -> None:

@@ -105,7 +105,7 @@ def write_result(
     extension, source = _source(schedule.mod, target)
     gpu = str(target.kind.name) == "cuda"
     if gpu:
-        source = launchable(function, schedule.mod, source) or source
+        source = launchable(function, schedule.mod, source)[0] or source
     files: dict[str, str] = {
         "trace.json": json.dumps(json.loads(trace), indent=1) + "\n",
         f"kernel.{extension}": source,
@@ -119,12 +119,12 @@ def write_result(
     return [folder / "kernel.so", *(folder / name for name in files)]
 
 
-def launchable_kernel(function: Any, schedule: Any, target: Any) -> str | None:
-    """The kernel of a schedule as one file of CUDA C++ with a host function, on a GPU, if it can be
-    written in this form (`launchable`).
+def launchable_kernel(function: Any, schedule: Any, target: Any) -> tuple[str | None, str]:
+    """The kernel of a schedule for a GPU as one file of CUDA C++ with a host function, and an empty
+    text; or None and the reason (`launchable`). On a CPU: None and an empty text.
     """
     extension, source = _source(schedule.mod, target)
-    return launchable(function, schedule.mod, source) if extension == "cu" else None
+    return launchable(function, schedule.mod, source) if extension == "cu" else (None, "")
 
 
 def export_database(

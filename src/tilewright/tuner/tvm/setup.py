@@ -99,9 +99,10 @@ def method_name(method: Method) -> str:
     """The name of a method in tables of kernels: the paper's, if it is one of the paper's."""
     if method.space == "full":
         return "MetaSchedule"
+    knobs = "" if method.space == "restricted" else " with knobs"
     if (method.search, method.features) == ("gradient", "analytical"):
-        return "AF-DS" if method.space == "restricted" else "AF-DS with knobs"
-    return f"{method.search} search on {method.features} features"
+        return f"AF-DS{knobs}"
+    return f"{method.search} search on {method.features} features{knobs}"
 
 
 def comes_pretrained(target: TuningTarget, search: str, features: str) -> bool:
