@@ -73,7 +73,8 @@ def random_body(rng: random.Random) -> str:
     first = rng.choice([f"for (int k = 0; k < {size}; k++) d[k] = {rng.choice(['0', 'P[k]'])};"] * 4
                        + [f"for (int k = {last}; k >= 0; k--) d[k] = k;"])  # fmt: skip
     begin, end = rng.choice([1, 1, 5]), rng.choice([9, 30, 60])
-    inner = f"for (int n = {begin}; n < {end}; n++) {{ float in = P[n + 3]; {' '.join(parts)} }}"
+    new = rng.choice(["float in = P[n + 3];"] * 3 + ["int8_t in = A[n] * 3;", "int in = P[n] * 9;"])
+    inner = f"for (int n = {begin}; n < {end}; n++) {{ {new} {' '.join(parts)} }}"
     after = rng.choice([""] * 5 + [f"H[3] += d[{some}];"])
     declared = f"{rng.choice(['', '', 'static '])}{kind} d[{size}];"
     if rng.random() < 0.3:
@@ -164,6 +165,15 @@ def test_a_result_that_is_shifted_stays_in_the_loop() -> None:
     kernel = after_shifts(parse(whole(fed_back)))
     assert kernel is not None
     assert len(loops(kernel)) == 3
+
+
+def test_new_elements_are_converted_as_the_variables_that_held_them() -> None:
+    body = (
+        f"{LINE} for (int n = 0; n < 9; n++) {{ int8_t in = A[n] * 3; {SHIFT} d[0] = in; {USE} }}"
+    )
+    kernel = after_shifts(parse(whole(body)))
+    assert kernel is not None
+    assert "d_1[4 + n] = (int8_t)(A[n] * 3);" in emit(kernel)
 
 
 def test_very_long_arrays_are_not_made() -> None:

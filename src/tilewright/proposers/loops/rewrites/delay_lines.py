@@ -30,15 +30,18 @@ before it, so that the iterations become independent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tilewright.proposers.loops.analysis.argmax_loops import type_of
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     changed_by,
+    element_types,
     fresh,
     names_in,
     touched_by,
+    visible_types,
 )
 from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import BYTES
@@ -46,6 +49,7 @@ from tilewright.proposers.loops.ir import (
     Address,
     Assign,
     Binary,
+    Cast,
     Command,
     Declare,
     Element,
@@ -135,7 +139,8 @@ def without_shifts(kernel: Kernel, number: int) -> Kernel:
 
         return changed_in(statement, change)
 
-    value = _value_before(loop, fill)
+    types = {**element_types(kernel), **visible_types(kernel, number), loop.variable: "int"}
+    value = _value_before(loop, fill, types)
     body = [
         moved(s, more if place > line.place else done)
         for place, s in enumerate(loop.body)
@@ -251,14 +256,22 @@ def _fill(line: _Line, loop: For) -> Assign:
     raise NotApplicableError("the loop does not set the vacated element directly after the shift")
 
 
-def _value_before(loop: For, fill: Assign) -> Expr | None:
-    """The new element as an expression that is known before the loop; None if it is not known."""
+def _value_before(loop: For, fill: Assign, types: Mapping[str, Type]) -> Expr | None:
+    """The new element as an expression that is known before the loop; None if it is not known.
+
+    `types` are the types of the variables that are visible in the loop, and of all arrays.
+    """
     values: dict[str, Expr] = {}
+    known = {**types, **{s.name: s.type for s in loop.body if isinstance(s, Declare)}}
     for statement in loop.body:
         if statement is fill:
             break
         if isinstance(statement, Declare) and statement.value is not None and not statement.sizes:
-            values[statement.name] = statement.value
+            kind = type_of(statement.value, known)
+            if kind == statement.type:
+                values[statement.name] = statement.value
+            elif kind is not None:  # the variable converts its value
+                values[statement.name] = Cast(statement.type, statement.value)
     assigned = {
         s.target.name
         for s in statements(loop.body)
