@@ -5,6 +5,7 @@
     runs 1--* calls (to models; a reply answers the same call of later runs too)
     outcomes (the cache, by content key; shared by all runs)
     tunings 1--* tuning_trials (runs of the tuner)
+    tunings 1--0..1 tuned_kernels (the best kernel of a run on a GPU)
 
 Records are stored as JSON text (`core.codec`). The other columns contain the values by which
 queries filter.

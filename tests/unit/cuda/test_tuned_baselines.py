@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -166,13 +167,10 @@ def test_a_kernel_of_the_tuner_obeys_the_rules_of_kernels(gpu: None) -> None:
     assert "not allowed" in built.log
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("tvm") is None, reason="needs the extra 'tune' (TVM)")
-@pytest.mark.parametrize("words", [("matmul", "24", "16", "32"), ("conv2d", *"16885311")])
-def test_tune_stores_its_best_kernel_and_a_search_compares_with_it(
-    words: tuple[str, ...], gpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The whole path on made-up times of the tuner, and measured times of the emulated GPU."""
+@pytest.fixture
+def tuning(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tune` on made-up times, for the emulated GPU. Searches run without the preflight, which
+    other tests run."""
     from tilewright.tuner.device import named_device
     from tilewright.tuning import runs
 
@@ -181,19 +179,49 @@ def test_tune_stores_its_best_kernel_and_a_search_compares_with_it(
     device = replace(named_device("h100"), name=GPU.name)
     monkeypatch.setattr("tilewright.tuner.tvm.targets.detect_gpu", lambda: device)
     monkeypatch.setattr(runs, "tune", partial(runs.tune, open_instruments=mock.mock_instruments))
-    project = ["--project", str(tmp_path)]
-    name = "gemm-24x16x32" if words[0] == "matmul" else "conv2d-1x6x8x8x5-k3x3s1p1"
-    search = ["optimize", f"cuda:{name}", "--budget", "1 evaluations", *project]
-    done = CliRunner().invoke(app, search)
-    assert "No kernel of the tuner" in done.output
-    command = ["tune", *words, "--target", "cuda", "--budget", "6 evaluations", *project]
-    done = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "tuned")])
+    monkeypatch.setattr("tilewright.storage.project.passed_preflight", lambda *_: True)
+
+
+def tune(project: Path, *words: str) -> None:
+    command = ["tune", *words, "--target", "cuda", "--budget", "6 evaluations"]
+    folder = project / "tuned"
+    done = CliRunner().invoke(app, [*command, "--project", str(project), "-o", str(folder)])
     assert done.exit_code == 0, done.output
-    assert "void kernel(" in (tmp_path / "tuned" / "kernel.cu").read_text()
+    assert "void kernel(" in (folder / "kernel.cu").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("tvm") is None, reason="needs the extra 'tune' (TVM)")
+def test_tune_stores_its_best_kernel_and_a_search_compares_with_it(
+    tuning: None, tmp_path: Path
+) -> None:
+    """The whole path on made-up times of the tuner, and measured times of the emulated GPU."""
+    tune(tmp_path, "matmul", "24", "16", "32")
     file = tmp_path / "found.json"
-    done = CliRunner().invoke(app, [*search, "--seed", "1", "--json", str(file)])
+    search = ["optimize", WORKLOAD, "--budget", "1 evaluations", "--project", str(tmp_path)]
+    done = CliRunner().invoke(app, [*search, "--json", str(file)])
     assert done.exit_code in (0, 1), done.output
     found = json.loads(file.read_text())["baselines"]["tune, AF-DS, 6 trials"]
     assert found["verdict"] == "correct", found
     assert found["precision"] == "float32"
     assert "tune, AF-DS, 6 trials" in done.output
+    assert "No kernel of the tuner" not in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("tvm") is None, reason="needs the extra 'tune' (TVM)")
+def test_a_search_says_how_to_tune_a_convolution_and_its_kernel_is_then_correct(
+    tuning: None, tmp_path: Path
+) -> None:
+    name = "conv2d-1x6x8x8x5-k3x3s1p1"
+    search = ["optimize", f"cuda:{name}", "--budget", "1 evaluations", "--project", str(tmp_path)]
+    done = CliRunner().invoke(app, search)
+    command = re.search(r"run `tilewright tune ([^`]*) --target cuda` in", done.output)
+    assert command is not None, done.output
+    tune(tmp_path, *command[1].split())
+    found, _ = tuned_baselines(open_task(f"cuda:{name}", {}), partial(tuned_kernels, tmp_path))
+    ((proposer, text),) = found.items()
+    builder, checker, _ = create_target().open(name, {}).evaluator
+    built = builder.build(Candidate(text, proposer=proposer))
+    assert isinstance(built, Artifact), built
+    assert isinstance(checker.check(built), Verdict)
