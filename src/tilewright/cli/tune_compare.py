@@ -158,8 +158,8 @@ def tune_compare(
     runs = read_runs(output)
     rows = table(runs)
     show(rows)
-    for sentence in left_out(runs):
-        console.print(sentence, markup=False, soft_wrap=True)
+    for missing in left_out(runs):
+        console.print(missing, markup=False, soft_wrap=True)
     for workload, sentence in {run["workload"]: run.get("no_library") for run in runs}.items():
         if sentence:
             console.print(f"{workload}: {sentence}", markup=False, soft_wrap=True)
