@@ -832,6 +832,11 @@ def test_a_kernel_is_called_until_each_condition_had_both_results(
         # no address any more, or that of a variable
         (("leaq .L1(%rip), %rax", "movq %rdx, %rax", "testb $16, %al", *JUMPS), []),
         (("leaq table(%rip), %rax", "testb $16, %al", *JUMPS), []),
+        # a pointer to a function that is compared with the null pointer
+        (("leaq kernel(%rip), %rax", "testq %rax, %rax", *JUMPS), []),
+        (("leaq kernel(%rip), %rax", "movq %rax, -8(%rbp)", "cmpq $0, -8(%rbp)", *JUMPS), []),
+        (("leaq kernel(%rip), %rax", "cmpq $1, %rax", *JUMPS), ["je"]),
+        (("leaq kernel(%rip), %rax", "testq %rax, %rdx", *JUMPS), ["je"]),
         # a function that is called through its address
         (("leaq kernel(%rip), %rax", "movq %rax, -8(%rbp)", "call *-8(%rbp)", "ret"), []),
     ],

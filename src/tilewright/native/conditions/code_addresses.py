@@ -47,10 +47,18 @@ def differences(listing: Listing) -> Iterator[str]:
 
 
 def reads_address(one: Instruction, effects: Effects, state: set[str]) -> bool:
-    """Whether an instruction computes something else than an address from addresses of code."""
-    if effects.is_address or _MOVES.fullmatch(one.name):
+    """Whether an instruction computes something else than an address from addresses of code.
+
+    A test whether a pointer to a function is null has the same result wherever the code lies.
+    """
+    if effects.is_address or _MOVES.fullmatch(one.name) or _tests_for_null(one):
         return False
     return any(MARK + name in state for name in _names(one.operands))
+
+
+def _tests_for_null(one: Instruction) -> bool:
+    first, last = one.operands[0], one.operands[-1]
+    return (one.name == "testq" and first == last) or (one.name == "cmpq" and first == "$0")
 
 
 def mark(one: Instruction, effects: Effects, labels: frozenset[str], state: set[str]) -> None:
