@@ -20,7 +20,7 @@ from tilewright.timing.statistics import (
     relative_spread,
 )
 
-Decision = Literal["faster", "slower", "same", "unsteady", "impossible"]
+Decision = Literal["faster", "slower", "same", "unsteady"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Comparison:
 
     `decision`: "faster" if the whole interval lies above 1 + minimum effect, "slower" if it lies
     below 1 - minimum effect, and "same" otherwise; "unsteady" if the baseline drifted beyond the
-    limit; "impossible" if the candidate's median is below the lower bound of the hardware.
+    limit.
     """
 
     ratio: float
@@ -54,7 +54,6 @@ class Comparison:
             "slower": "slower than the baseline",
             "same": "not distinguishable from the baseline",
             "unsteady": f"not decided: the baseline's time drifted by {self.drift:.1%}",
-            "impossible": "refused: faster than the hardware allows",
         }[self.decision]
         return f"{what}; ratio {self.ratio:.3f}, interval {self.low:.3f} to {self.high:.3f}."
 
@@ -73,14 +72,12 @@ class Confirmation:
     pooled: Comparison
 
 
-def compare(session: Session, plan: TimingPlan, seed: int, floor_s: float = 0.0) -> Comparison:
-    """The comparison for one session; `floor_s` is a lower bound on the time, if one is known."""
-    return _decide([session], plan, seed, floor_s)
+def compare(session: Session, plan: TimingPlan, seed: int) -> Comparison:
+    """The comparison for one session."""
+    return _decide([session], plan, seed)
 
 
-def confirm(
-    open_session: Callable[[int], Session], plan: TimingPlan, seed: int, floor_s: float = 0.0
-) -> Confirmation:
+def confirm(open_session: Callable[[int], Session], plan: TimingPlan, seed: int) -> Confirmation:
     """Measure a winner in `plan.sessions` fresh sessions and pool them.
 
     `open_session(i)` starts new processes with new inputs and returns session i. The pooled
@@ -88,15 +85,15 @@ def confirm(
     none was unsteady.
     """
     sessions = tuple(open_session(i) for i in range(plan.sessions))
-    comparisons = tuple(compare(session, plan, seed, floor_s) for session in sessions)
-    pooled = _decide(sessions, plan, seed, floor_s)
+    comparisons = tuple(compare(session, plan, seed) for session in sessions)
+    pooled = _decide(sessions, plan, seed)
     contradicted = any(comparison.ratio <= 1 for comparison in comparisons)
     if pooled.decision == "faster" and contradicted:
         pooled = replace(pooled, decision="same")
     return Confirmation(sessions, comparisons, pooled)
 
 
-def _decide(sessions: Sequence[Session], plan: TimingPlan, seed: int, floor_s: float) -> Comparison:
+def _decide(sessions: Sequence[Session], plan: TimingPlan, seed: int) -> Comparison:
     ratios = np.concatenate([log_ratios(s.baseline_s, s.candidate_s) for s in sessions])
     low, high = median_interval(ratios, plan.confidence, seed)
     candidate_s = [sample for session in sessions for sample in session.candidate_s]
@@ -104,9 +101,7 @@ def _decide(sessions: Sequence[Session], plan: TimingPlan, seed: int, floor_s: f
     drift = max((relative_drift(session.baseline_s) for session in sessions), key=abs)
     effect = math.log1p(plan.minimum_effect)
     decision: Decision = "same"
-    if np.median(candidate_s) < floor_s:
-        decision = "impossible"
-    elif abs(drift) > plan.drift_limit:
+    if abs(drift) > plan.drift_limit:
         decision = "unsteady"
     elif low > effect:
         decision = "faster"

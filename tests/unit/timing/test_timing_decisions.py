@@ -66,12 +66,6 @@ def test_a_drifting_machine_decides_nothing() -> None:
     assert "drifted" in comparison.sentence()
 
 
-def test_faster_than_physics_is_impossible() -> None:
-    session = measure_pairs(synthetic_clock(2.0, Noise(), 7), PLAN, 7)
-    assert compare(session, PLAN, 7, floor_s=0.4e-3).decision == "faster"
-    assert compare(session, PLAN, 7, floor_s=0.6e-3).decision == "impossible"
-
-
 def test_the_interval_covers_the_true_ratio() -> None:
     covered = sum(
         c.low <= 1.1 <= c.high for c in (decided(1.1, Noise(), seed) for seed in range(300))
