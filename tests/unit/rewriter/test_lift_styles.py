@@ -210,6 +210,8 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         "uint32_t a = SPAD(9), b = ACC(3); for (int n = 0; n < 30; n++) { mvin(A[n], b, 16, 1);"
         " b = a ^ 8; a ^= 8; }",
         "for (int i = 0; i < 20; i++) mvin(A[i], SPAD(i ^ 5), 16, 1);",
+        "int a = 9; for (int n = 0; n < 30; n++) { if (a < 0) fence(); a ^= 1u << 31; }",
+        "unsigned a = 9; for (int n = 0; n < 30; n++) { mvin(A[a], 7, 16, 1); a ^= 1ull << 33; }",
         "int a = 9; uint32_t b = ACC(3); for (int n = 0; n < 30; n++) { mvin(A[n], b, 16, 1);"
         " b = SPAD(a ^ 8); a++; }",
         "uint32_t a = ACC(9); for (int n = 0; n < 30; n++) { mvin(A[n], a, 16, 1);"

@@ -26,6 +26,7 @@ from tilewright.proposers.rewriter.lifting.symbolic_values import (
 
 _WORD = 64
 """Number of bits of the widest integer. C does not define a shift by this number or more."""
+_HIGHEST_INT = (1 << 31) - 1
 
 
 def literal(text: str) -> Value:
@@ -128,12 +129,17 @@ def masked(value: Expr, mask: int) -> Expr:
 
 
 def toggled(value: Expr, mask: int) -> Expr:
-    """`value ^ mask` for a value that has at most two possible values, and for marks."""
+    """`value ^ mask` for a value that has at most two possible values, and for marks.
+
+    A mask with higher bits than an int may change the sign of a value, or extend beyond its type.
+    """
+    if not 0 <= mask <= _HIGHEST_INT:
+        raise NotModelled("the operator ^ changes bits that an int does not have")
     if mask == 1 and is_bit(value):
         return flipped(value)
-    if mask >= 0 and value.is_const and value.const >= 0:
+    if value.is_const and value.const >= 0:
         return Expr(value.const ^ mask)
-    if mask >= 0 and len(value.terms) == 1:
+    if len(value.terms) == 1:
         atom, apart = value.terms[0]
         if isinstance(atom, Var) and atom.name.endswith(MARK) and value == var(atom.name):
             return var(toggled_name(atom.name, mask))
