@@ -289,7 +289,7 @@ def _value_before(loop: For, fill: Assign, types: Mapping[str, Type]) -> Expr | 
     changing = changed_by(loop) - {loop.variable}
     changing |= {s.name for s in statements(loop.body) if isinstance(s, Declare)}
     written = touched_by(loop.body)
-    known = all(
+    is_known = all(
         e.name not in changing
         if isinstance(e, Var)
         else e.array not in written
@@ -297,7 +297,7 @@ def _value_before(loop: For, fill: Assign, types: Mapping[str, Type]) -> Expr | 
         else not isinstance(e, Load)
         for e in walk(value)
     )
-    return value if known else None
+    return value if is_known else None
 
 
 def _type(array: str, kernel: Kernel, declared: Declare | None) -> Type:
