@@ -55,7 +55,6 @@ NOT_KEPT = [
     "float a = Y[0]; for (int i = 1; i < 22; i++) { float c = Y[i]; Y[i] = a + c; a = c; }",
     "float a = X[0]; for (int i = 1; i < 22; i++) { Y[i] = a; if (Y[i] > 0.0f) a = X[i]; }",
     "float a = X[0]; for (int i = 2; i < 22; i += 2) { Y[i] = a; a = X[i]; }",
-    "float a = X[0]; for (int i = 1; i < (int)Z[0][0]; i++) { Y[i] = X[i] - a; a = X[i]; }",
 ]
 
 

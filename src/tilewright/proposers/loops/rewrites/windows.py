@@ -53,9 +53,7 @@ def without_window(kernel: Kernel, number: int) -> Kernel:
     `NotApplicableError`."""
     loop = loops(kernel)[number]
     kept = _kept(loop, kernel, visible_types(kernel, number))
-    if loop.limits is not None or not loop.trips:
-        raise NotApplicableError("the number of iterations is not constant")
-    if not kept or loop.step != 1 or loop.threads > 1:
+    if not kept or loop.step != 1 or loop.threads > 1 or not loop.trips:
         raise NotApplicableError("the loop keeps no elements for later iterations")
     before = _values_before(loop, kernel)
     first = loop.first
