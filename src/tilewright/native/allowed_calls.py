@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 MATHEMATICS = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "sqrt", "rsqrt", "cbrt", "sin",
@@ -28,10 +29,17 @@ _ALLOWED = frozenset(
 _VECTOR_CALLS = re.compile(r"_ZGV[bcdensv][NM](?:\d{1,2}|x)v{1,3}_(\w+)", re.ASCII)
 """The C library's mathematical functions on vectors, by the names of the vector ABIs."""
 _THREAD_CALLS = re.compile(
-    r"pthread_(create|join|detach|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
+    r"pthread_(create|join|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
     r"(GOMP|omp)_\w+"
 )
 """Further functions for kernels with several threads, whose system calls are filtered."""
+
+
+def mixes_threads(names: AbstractSet[str]) -> bool:
+    """Whether a kernel that calls these functions creates threads and also uses OpenMP, whose
+    threads and settings remain from call to call.
+    """
+    return "pthread_create" in names and any(name.startswith(("GOMP_", "omp_")) for name in names)
 
 
 def refused_call(name: str, threads: int) -> str | None:
@@ -41,6 +49,11 @@ def refused_call(name: str, threads: int) -> str | None:
     vector = _VECTOR_CALLS.fullmatch(name)
     if (vector.group(1) if vector else name) in _ALLOWED:
         return None
+    if name == "pthread_detach":
+        return (
+            "the kernel calls pthread_detach, but each thread must end before the kernel returns: "
+            "call pthread_join instead."
+        )
     if _THREAD_CALLS.fullmatch(name):
         if threads > 1:
             return None

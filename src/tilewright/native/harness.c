@@ -105,8 +105,8 @@ static void catch_signals(void) {
 }
 
 #ifdef WORKERS
-static void refuse(void *caller) {
-  struct reply reply = {.signal = TOO_MANY, .pc = (uintptr_t)caller, .argument = NOWHERE};
+static void refuse(int reason, void *caller) {
+  struct reply reply = {.signal = reason, .pc = (uintptr_t)caller, .argument = NOWHERE};
   answer(&reply);
   _exit(1);
 }
@@ -179,6 +179,10 @@ static void **look_up(char **names, int count) {
       answer(&reply);
       _exit(NO_FUNCTION);
     }
+#ifdef WORKERS
+    if (!strncmp(names[i], "GOMP_", 5)) *(void **)&region_level = dlsym(RTLD_DEFAULT, "omp_get_level");
+    found[i] = for_kernels(names[i], found[i]);
+#endif
   }
   return found;
 }
@@ -194,6 +198,10 @@ static char *map_at(char *address, size_t size, int protection, int image, off_t
 static void map_image(char *at, const size_t *sizes, int image, void **functions, int count) {
   at = map_at(at, sizes[0], PROT_READ | PROT_EXEC, image, 0);
   at = map_at(at, sizes[1], PROT_READ, image, sizes[0]);
+#ifdef WORKERS
+  own_data = at;
+  data_size = sizes[2] + sizes[3];
+#endif
   at = map_at(at, sizes[2], PROT_READ | PROT_WRITE, image, sizes[0] + sizes[1]);
   at = map_at(at, sizes[3], PROT_READ | PROT_WRITE, -1, 0);
   size_t table = (count * sizeof *functions + PAGE - 1) / PAGE * PAGE;
@@ -237,10 +245,19 @@ static __attribute__((noinline)) void overwrite_stack(size_t bytes) {
 static __attribute__((noinline)) void call_below(kernel_fn *kernel, void **p, size_t overwritten) {
   char *own = __builtin_alloca(OWN_STACK);
   __asm__ volatile("" : : "r"(own) : "memory");
+#ifdef WORKERS
+  stack_begin = own;
+#endif
   if (overwritten) overwrite_stack(overwritten);
   kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
   __asm__ volatile("" : : "r"(own) : "memory");
 }
+
+#ifdef WORKERS
+static void no_kernel(void *a, void *b, void *c, void *d, void *e, void *f, void *g, void *h, void *i) {
+  (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h, (void)i;
+}
+#endif
 
 /* How many bytes of the stack can be overwritten beyond the given ones. */
 static size_t below_stack(size_t bytes) {
@@ -281,12 +298,22 @@ int main(int argc, char **argv) {
   answer(&ready);
   forbid_system_calls();
   map_image((char *)strtoull(argv[BASE], 0, 10), sizes, atoi(argv[IMAGE]), found, functions);
+#ifdef WORKERS
+  call_below(no_kernel, (void *[MOST]){0}, 0);  /* finds where the stack begins */
+  if (creates_threads) stack = 0;  /* the stack is discarded instead */
+#endif
   while (read(messages, &command, sizeof command) == sizeof command) {
     void *p[MOST] = {0};
     for (int i = 0; i < count; i++) p[i] = places[i][command.slot[i] % SLOTS] + command.shift[i];
     set_usual_modes();
+#ifdef WORKERS
+    forget_earlier_calls();
+#endif
     call_below(kernel, p, stack ? stack + deep : 0);
     deep = 0;
+#ifdef WORKERS
+    if (threads_are_left()) refuse(THREADS_LEFT, 0);
+#endif
     struct reply done = {.argument = NOWHERE, .signal = modes_are_usual() ? 0 : MODES_CHANGED};
     set_usual_modes();
     answer(&done);

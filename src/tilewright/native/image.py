@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tilewright.native.allowed_calls import refused_call
+from tilewright.native.allowed_calls import mixes_threads, refused_call
 from tilewright.native.object_file import (
     ObjectFile,
     Relocation,
@@ -89,6 +89,10 @@ class _Linker:
         self._found = found
         self._kinds = KINDS[found.machine]
         outside = {r.symbol.name for r in found.relocations if r.symbol.section is None}
+        if mixes_threads(outside):
+            raise UnfitError(
+                "the kernel calls pthread_create and uses OpenMP: use only one of the two."
+            )
         if len(outside) > MOST_CALLS:
             raise UnfitError(f"the kernel calls more than {MOST_CALLS} functions of libraries.")
         self._calls = {name: index for index, name in enumerate(sorted(outside))}

@@ -44,6 +44,7 @@ _CREDENTIALS = struct.Struct("=iII")
 _NOT_MAPPED = 6  # exit status of harness.c
 _TOO_MANY_THREADS = 1000  # threads.c
 _MODES_CHANGED = 1001  # harness.c
+_THREADS_LEFT = 1002  # threads.c
 # The sandbox may start threads, but the filter of the harness forbids this to the kernel.
 _PROCESSES = 64
 _ILLEGAL = "the kernel executed an instruction that this CPU does not have or does not allow"
@@ -54,6 +55,10 @@ _ARITHMETIC = (
 _MODES = (
     "the kernel changed modes of the processor and did not restore them (rounding, "
     "floating-point exceptions, denormal numbers as zero, or the direction of string instructions)."
+)
+_LEFT = (
+    "the kernel returned while one of its threads was not joined, or inside a parallel region: "
+    "call pthread_join for each thread in the call of the kernel that creates this thread."
 )
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {
     signal.SIGSEGV: ("illegal_address", "the kernel accessed memory that does not belong to it"),
@@ -230,6 +235,8 @@ class KernelProcess:
             kind, log = "forbidden_call", _too_many(self.threads)
         elif number == _MODES_CHANGED:
             return Failed(stage, "illegal_instruction", _MODES)
+        elif number == _THREADS_LEFT:
+            return Failed(stage, "forbidden_call", _LEFT)
         elif kind == "forbidden_call":
             log += f" (system call {call}): it may not start threads or processes, or open files"
         elif kind == "illegal_address" and 0 <= argument < len(self._arguments):

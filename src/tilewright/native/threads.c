@@ -2,14 +2,25 @@
    started before the first call. Afterwards the system starts none: `pthread_create`, which OpenMP's
    runtime calls too, hands work to one of these, and asking for more ends the process.
 
+   A kernel that creates threads itself is not examined for what it keeps from call to call
+   (conditions/), so it can keep nothing: each of its threads begins with a stack of zeros and must
+   have been joined when the kernel returns. Before each call, its static variables have their
+   initial values again, and what lies below its stack is zero.
+
    Compiled in front of harness.c. Waiting and waking is all that needs the operating system. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
-enum { TOO_MANY = 1000 }; /* in place of a signal, in a reply */
+enum { TOO_MANY = 1000, THREADS_LEFT = 1002 }; /* in place of a signal, in a reply */
+enum { MOST_OF_STACK = 1 << 23 };
+enum { SPARE = 2 * 4096 }; /* of a stack, see call_below_spare */
 enum state { FREE, WORKING, RETURNED };
 struct worker {
   pthread_t id;
@@ -17,13 +28,19 @@ struct worker {
   void *(*run)(void *);
   void *argument, *result;
   enum state state;
-  int detached;
+  int detached, of_kernel;
+  char *stack, *begin; /* the lowest address of its stack, and where the stack of `run` begins */
 };
 
 static struct worker workers[WORKERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all_ready; /* to start takes system calls that are refused later */
-static void refuse(void *caller); /* harness.c: answers with TOO_MANY and ends the process */
+static int creates_threads; /* whether the kernel calls pthread_create */
+static char *own_data; /* writable memory of the kernel: its static variables */
+static size_t data_size;
+static char *stack_begin; /* where the stack of the kernel begins in the calling thread */
+static int (*region_level)(void); /* OpenMP's omp_get_level, in kernels that use OpenMP */
+static void refuse(int reason, void *caller); /* harness.c: answers with it and ends the process */
 static void own_signal_stack(void);
 
 static void stay_on_core(int which) {
@@ -37,20 +54,69 @@ static void stay_on_core(int which) {
     }
 }
 
+/* A huge page would have to be filled with zeros again for each thread. */
+static void find_own_stack(struct worker *self) {
+  pthread_attr_t own;
+  size_t size;
+  void *lowest;
+  if (pthread_getattr_np(pthread_self(), &own)) return;
+  if (!pthread_attr_getstack(&own, &lowest, &size)) {
+    madvise(lowest, size, MADV_NOHUGEPAGE);
+    self->stack = lowest;
+  }
+  pthread_attr_destroy(&own);
+}
+
+/* Leaves two pages between the stack of `work` and the one of `run`, so that a whole page begins
+   between them. */
+static __attribute__((noinline)) void *call_below_spare(struct worker *self) {
+  self->begin = __builtin_alloca(SPARE);
+  __asm__ volatile("" : : "r"(self->begin) : "memory");
+  void *result = self->run(self->argument);
+  __asm__ volatile("" : : "r"(self->begin) : "memory");
+  return result;
+}
+
+/* What lies between, up to the next page, is zero when it is read again. */
+static int discard(char *from, char *to) {
+  uintptr_t page = SPARE / 2, end = ((uintptr_t)to + page - 1) / page * page;
+  return madvise(from, end - (uintptr_t)from, MADV_DONTNEED);
+}
+
+/* Private memory that was mapped from a file has the contents of the file again. A part of the range
+   below a stack that is not mapped yet is reported as ENOMEM, and the rest is discarded. */
+static void forget_earlier_calls(void) {
+  if (!creates_threads) return;
+  uintptr_t lowest = ((uintptr_t)stack_begin - MOST_OF_STACK) / SPARE * SPARE;
+  if (discard((char *)lowest, stack_begin) && errno != ENOMEM) abort();
+  if (data_size && discard(own_data, own_data + data_size)) abort();
+}
+
+static void *return_at_once(void *given) {
+  return given;
+}
+
 static void *work(void *given) {
   struct worker *self = given;
   own_signal_stack();
+  find_own_stack(self);
   stay_on_core(1 + (int)(self - workers));
+  self->run = return_at_once; /* so that the first thread also begins with zeros */
+  call_below_spare(self);
   pthread_barrier_wait(&all_ready);
+  if (discard(self->stack, self->begin)) abort();
   pthread_mutex_lock(&lock);
   for (;;) {
     while (self->state != WORKING) pthread_cond_wait(&self->changed, &lock);
     pthread_mutex_unlock(&lock);
-    void *result = self->run(self->argument);
+    void *result = call_below_spare(self);
     pthread_mutex_lock(&lock);
     self->result = result;
     self->state = self->detached ? FREE : RETURNED;
     pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&lock);
+    if (discard(self->stack, self->begin)) abort();
+    pthread_mutex_lock(&lock);
   }
   return 0;
 }
@@ -64,26 +130,58 @@ static int start_workers(void) {
     if (!create || create(&workers[i].id, 0, work, &workers[i])) return 0;
   }
   pthread_barrier_wait(&all_ready);
+  for (int i = 0; i < WORKERS; i++)
+    if (!workers[i].stack) return 0;
   stay_on_core(0);
   return 1;
 }
 
-int pthread_create(pthread_t *id, const pthread_attr_t *wanted, void *(*run)(void *), void *argument) {
-  int detached = PTHREAD_CREATE_JOINABLE;
-  if (wanted) pthread_attr_getdetachstate(wanted, &detached);
+static void hand_over(pthread_t *id, struct worker what, void *caller) {
   pthread_mutex_lock(&lock);
   struct worker *chosen = 0;
   for (int i = WORKERS - 1; i >= 0; i--)
     if (workers[i].state == FREE) chosen = &workers[i];
-  if (!chosen) refuse(__builtin_return_address(0));
-  chosen->run = run;
-  chosen->argument = argument;
-  chosen->detached = detached == PTHREAD_CREATE_DETACHED;
+  if (!chosen) refuse(TOO_MANY, caller);
+  chosen->run = what.run;
+  chosen->argument = what.argument;
+  chosen->detached = what.detached;
+  chosen->of_kernel = what.of_kernel;
   chosen->state = WORKING;
   *id = chosen->id;
   pthread_cond_broadcast(&chosen->changed);
   pthread_mutex_unlock(&lock);
+}
+
+/* Called by OpenMP's runtime, which keeps its threads. */
+int pthread_create(pthread_t *id, const pthread_attr_t *wanted, void *(*run)(void *), void *argument) {
+  int detached = PTHREAD_CREATE_JOINABLE;
+  if (wanted) pthread_attr_getdetachstate(wanted, &detached);
+  struct worker what = {.run = run, .argument = argument};
+  what.detached = detached == PTHREAD_CREATE_DETACHED;
+  hand_over(id, what, __builtin_return_address(0));
   return 0;
+}
+
+/* Called by kernels as `pthread_create`. They have no functions that set attributes. */
+static int create_for_kernel(pthread_t *id, const pthread_attr_t *, void *(*run)(void *), void *argument) {
+  struct worker what = {.run = run, .argument = argument, .of_kernel = 1};
+  hand_over(id, what, __builtin_return_address(0));
+  return 0;
+}
+
+static void *for_kernels(const char *name, void *found) {
+  if (strcmp(name, "pthread_create")) return found;
+  creates_threads = 1;
+  return (void *)create_for_kernel;
+}
+
+/* Whether a thread that the kernel created is not joined, or a parallel region of OpenMP is open. */
+static int threads_are_left(void) {
+  int left = region_level && region_level() > 0;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < WORKERS; i++) left |= workers[i].of_kernel && workers[i].state != FREE;
+  pthread_mutex_unlock(&lock);
+  return left;
 }
 
 static struct worker *named(pthread_t id) {

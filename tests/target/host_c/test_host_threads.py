@@ -62,6 +62,15 @@ PTHREADS = f"""\
 #include <pthread.h>
 {ROWS}
 struct work {{ matrix A, B; float (*C)[16]; }};
+static __attribute__((noinline, unused)) int found_on_stack(void) {{
+  volatile int never_set[2048];
+  int found = 0;
+  for (int i = 0; i < 2048; i += 64) {{
+    found |= never_set[i];
+    never_set[i] = 1;
+  }}
+  return found;
+}}
 static void *first_half(void *given) {{
   struct work *w = given;
   FAULT
@@ -91,6 +100,15 @@ static void *spin(void *given) {{
   if (id) pthread_join(id, 0);
   rows(0, 16, A, B, C);
   pthread_create(&id, 0, spin, 0);
+}}
+"""
+REGION = f"""\
+{ROWS}
+void GOMP_parallel_start(void (*)(void *), void *, unsigned);
+static void nothing(void *given) {{}}
+{HEAD}
+  rows(0, 16, A, B, C);
+  GOMP_parallel_start(nothing, 0, 2);
 }}
 """
 
@@ -160,10 +178,53 @@ def test_a_fault_in_another_thread_names_its_line(evaluator: Evaluator) -> None:
     assert (failed.kind, failed.line) == ("illegal_address", line)
 
 
-def test_what_a_thread_does_between_calls_is_counted(evaluator: Evaluator) -> None:
-    measured = outcome_of(evaluator, LATE)
-    assert isinstance(measured, Measured), measured
-    assert measured.latency > 5e6 / 6, "five million additions take longer at any clock"
+@pytest.mark.parametrize(
+    "source",
+    [
+        LATE,
+        PTHREADS.replace("FAULT", "")
+        .replace("again < 3", "again < 1")
+        .replace("pthread_join(id, &returned);", "returned = &work;"),
+        REGION,
+    ],
+    ids=["late", "posix", "omp"],
+)
+def test_a_thread_that_goes_on_after_the_call_is_refused(evaluator: Evaluator, source: str) -> None:
+    refused = outcome_of(evaluator, source)
+    assert isinstance(refused, Failed), refused
+    assert refused.kind == "forbidden_call"
+    assert "not joined, or inside a parallel region" in refused.log
+
+
+def test_a_thread_finds_nothing_on_its_stack(evaluator: Evaluator) -> None:
+    outcome = outcome_of(evaluator, PTHREADS.replace("FAULT", "if (found_on_stack()) w->A += 1;"))
+    assert isinstance(outcome, Measured), outcome
+
+
+def test_the_stack_is_zero_in_every_call(evaluator: Evaluator) -> None:
+    source = PTHREADS.replace("FAULT", "")
+    source = source.replace(
+        "void *returned = 0;", "void *returned = 0;\n  int dirty = found_on_stack();"
+    )
+    source = source.replace("if (returned == &work)", "if (!dirty && returned == &work)")
+    outcome = outcome_of(evaluator, source)
+    assert isinstance(outcome, Measured), outcome
+
+
+def test_threads_are_not_detached_nor_mixed_with_openmp(evaluator: Evaluator) -> None:
+    honest = PTHREADS.replace("FAULT", "")
+    detached = honest.replace("pthread_join(id, &returned)", "pthread_detach(id)")
+    mixed = honest.replace(
+        "  pthread_t id;",
+        "#pragma omp parallel num_threads(2)\n  rows(8, 16, A, B, C);\n  pthread_t id;",
+    )
+    for source, says in [
+        (detached, "call pthread_join instead"),
+        (mixed, "use only one of the two"),
+    ]:
+        failed = outcome_of(evaluator, source)
+        assert isinstance(failed, Failed), failed
+        assert says in failed.log, failed.log
 
 
 def test_one_thread_is_what_is_declared_by_default() -> None:
