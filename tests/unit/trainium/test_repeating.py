@@ -769,6 +769,7 @@ def test_a_last_iteration_elsewhere_makes_all_of_them_be_interpreted(
         return number < repeating.LEADING and expects(self, other, number)
 
     monkeypatch.setattr(Repetition, "expects", only_leading)
+    monkeypatch.setattr(repeating, "SHARE", 0.0)
     some, every = both(REPEATED["columns"], 1, monkeypatch)
     assert not completed
     assert content(some) == content(every)
