@@ -9,7 +9,9 @@ import pytest
 from tilewright.native.conditions import contexts
 from tilewright.native.conditions.contexts import with_own_copies
 from tilewright.native.conditions.dependence import sites_on_data
+from tilewright.native.conditions.finding import Found, found_in
 from tilewright.native.conditions.listing import Listing, read_listing
+from tilewright.native.conditions.surroundings import OF_C
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 
@@ -37,6 +39,14 @@ def test_a_copy_tells_known_values_from_data() -> None:
     assert found.functions_of([site.instruction]) == {"special.call1"}
     (jump,) = [one for one in found.functions["special.call1"].code if one.name == "je"]
     assert jump.operands == (".L1.call1",)
+
+
+def test_the_results_of_a_condition_are_recorded_for_each_call() -> None:
+    text = "\t.text\n" + SPECIAL + function("kernel", *DATA, *DATA, "ret")
+    found = found_in(text, "kernel.c", OF_C)
+    assert isinstance(found, Found)
+    functions = {name for s in found.sites for name in found.listing.functions_of([s.instruction])}
+    assert functions == {"special", "special.call1"}
 
 
 def test_the_functions_of_a_copy_are_copied_too() -> None:
