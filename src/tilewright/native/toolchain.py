@@ -48,10 +48,11 @@ all checks.
 """
 LISTED_BY_GCC = (
     "-fno-reorder-blocks-and-partition", "-fno-if-conversion", "-fno-if-conversion2",
-    "-fno-ipa-ra", "-ftree-vrp",
+    "-fno-ipa-ra", "-ftree-vrp", "-fno-ira-share-spill-slots",
 )  # fmt: skip
 """A function is then in one piece, the result of no comparison is a mask, which would not be
-recorded, and no function relies on registers that another one does not change.
+recorded, no function relies on registers that another one does not change, and variables share no
+place on the stack, so that the analysis can tell an address from a number there.
 """
 
 

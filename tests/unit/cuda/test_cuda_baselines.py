@@ -336,8 +336,8 @@ def test_the_script_goes_on_after_kill_9_on_the_emulated_gpu(
 ) -> None:  # fmt: skip
     """The kill comes during the first search; other searches are done."""
     found = tmp_path / "found"
-    words = ["--project", str(found), "--budget", "1 evaluations", "--tf32-budget",
-             "2 evaluations", "--longer", "1 evaluations", "--repeats", "1", "--within", "1000",
+    words = ["--project", str(found), "--budget", "4 evaluations", "--tf32-budget",
+             "2 evaluations", "--longer", "4 evaluations", "--repeats", "1", "--within", "1000",
              "--pair", "rowsum-8x64", "rowsum-8x64"]  # fmt: skip
     finished(found, "rowsum-8x64, tf32, 2 evaluations")
     before = {file.name: file.read_text() for file in found.iterdir()}
@@ -358,7 +358,7 @@ def test_the_script_goes_on_after_kill_9_on_the_emulated_gpu(
     assert {file.name for file in found.glob("*.json*")} == set(before)
     assert script.main(words) == 0, capsys.readouterr().err
     assert {name: (found / name).read_text() for name in before} == before
-    assert "| rowsum-8x64, 1 evaluations | " in capsys.readouterr().out
+    assert "| rowsum-8x64, 4 evaluations | " in capsys.readouterr().out
     with closing(open_project(found)) as storage:
         (run,) = storage.runs()
         assert run.status == "finished"

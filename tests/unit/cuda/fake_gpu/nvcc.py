@@ -34,6 +34,7 @@ RENAMED = {
 OF_THREADS = (
     "tw_barrier tw_barrier_sum tw_warp tw_lane tw_active tw_trap tw_atomic tw_fence "
     "tw_dynamic_shared tw_copy_later tw_end_batch tw_wait_for_copies "
+    "tw_false_promise tw_read_only tw_lend tw_lent tw_scattered "
     "threadIdx blockIdx blockDim gridDim"
 )
 FLAGS = ["-std=c++17", "-w", "-O1", "-fno-pie", "-fno-exceptions", "-fno-rtti", "-ffp-contract=off",

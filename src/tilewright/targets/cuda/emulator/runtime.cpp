@@ -993,7 +993,8 @@ struct Job {
 static void call_kernel(const Job &job) {
   state = job.seed;
   turns.random = job.seed + 1;
-  scattered = 1 + job.run * 11 % (WARP - 1); /* no thread holds the elements that it would read next in most kernels */
+  /* No thread holds the elements that it would read next in most kernels. Runs whose conditions are compared are alike. */
+  scattered = 1 + (same_places ? 0 : job.run * 11 % (WARP - 1));
   launched = 0;
   draw_device(job.seed);
   begin_place(same_places ? 1 : job.seed, same_places ? job.moved : job.run);

@@ -38,7 +38,7 @@ void tw_wait_for_copies(size_t but);  /* all batches but the last few */
 /* The addresses of up to four local variables of the thread, by which the first thread of its warp may use them. */
 void tw_lend(void *first, const void *second, const void *third, const void *fourth);
 void *tw_lent(unsigned lane, int number);
-int tw_scattered(void);  /* decides which thread holds which elements of a matrix; another number in each run */
+int tw_scattered(void);  /* decides which thread holds which elements of a matrix; another number in each run of a check */
 
 void *tw_address(const volatile void *at);  /* the same one */
 void *tw_dynamic_shared(void);
