@@ -93,7 +93,7 @@ RACES = Kind(
 )  # fmt: skip
 RECORDS = Kind(
     "RECORDS",
-    (*LISTED, *LISTED_BY_GCC, "-fno-sanitize=all", "-fno-math-errno", "-fpie"),
+    (*LISTED, *LISTED_BY_GCC, "-fno-sanitize=all", "-fno-math-errno", "-fpie", "-DTW_LISTED"),
 )
 """The program is compiled to a listing, which refers to variables as the analysis expects."""
 _KINDS = (SANITIZED, RACES, RECORDS)

@@ -43,8 +43,14 @@ template <class F> inline int tw_place(int element, int lane) {
 template <class F, class T> inline void fill_fragment(F &f, T value) {
   for (auto &element : f.x) element = value;
 }
-/* Not inline, so that gcc does not compute addresses of fragments from those of arrays. */
-template <class F, class S> __attribute__((noinline)) void tw_load(F &f, const S *from, unsigned stride, bool by_columns, int line) {
+/* In a listing, gcc must not compute addresses of fragments from those of arrays. Elsewhere, a fault has the line of the
+   kernel that calls the function. */
+#ifdef TW_LISTED
+#define TW_APART __attribute__((noinline))
+#else
+#define TW_APART inline
+#endif
+template <class F, class S> TW_APART void tw_load(F &f, const S *from, unsigned stride, bool by_columns, int line) {
   tw_meet(line);
   for (int e = 0; e < F::num_elements; e++) {
     int at = tw_place<F>(e, tw_lane()), r = at / F::tw_columns, c = at % F::tw_columns;
@@ -61,7 +67,7 @@ inline void load_matrix_sync(fragment<accumulator, M, N, K, T> &f, const S *from
   tw_load(f, from, stride, layout == mem_col_major, line);
 }
 template <int M, int N, int K, class T, class S>
-__attribute__((noinline)) void store_matrix_sync(S *to, const fragment<accumulator, M, N, K, T> &f, unsigned stride, layout_t layout, int line = __builtin_LINE()) {
+TW_APART void store_matrix_sync(S *to, const fragment<accumulator, M, N, K, T> &f, unsigned stride, layout_t layout, int line = __builtin_LINE()) {
   using F = fragment<accumulator, M, N, K, T>;
   tw_meet(line);
   for (int e = 0; e < F::num_elements; e++) {
