@@ -13,7 +13,6 @@ from rich.text import Text
 from tilewright.cli.nothing_improved import reasons
 from tilewright.cli.options import as_started
 from tilewright.cli.task_names import shown_task
-from tilewright.core.records import Baseline
 from tilewright.core.text import counted
 from tilewright.report.markdown import first_sentence
 from tilewright.report.queries import report_view
@@ -23,7 +22,7 @@ from tilewright.search.summary import unconfirmed_words
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tilewright.core.records import History, LeftAlone, Measured, RunRecord, Trial
+    from tilewright.core.records import Baseline, History, LeftAlone, Measured, RunRecord, Trial
     from tilewright.search.summary import Summary
 
 LEFT_S = 1.0
@@ -157,7 +156,7 @@ def search_comparison(summary: Summary, history: History) -> Table:
     """The starting kernel, the target's baselines and the best kernel, and how they compare."""
     first_trial = history.baseline
     start = first_trial.candidate.id if first_trial else ""
-    of_start = Baseline("", start, first_trial.outcome).precision if first_trial else ""
+    of_start = first_trial.precision if first_trial else ""
     same = [b.name for b in summary.baselines if b.candidate_id == start]
     first = f"starting kernel ({same[0]})" if same else "starting kernel"
     others = [b for b in summary.baselines if b.candidate_id != start]

@@ -232,12 +232,14 @@ def _trials(text: str) -> tuple[int, ...]:
 
 def _times(text: str | None) -> tuple[float, ...]:
     """The seconds after which arms are compared, ascending."""
+    if text is None:
+        return ()
     found = []
-    for part in (text or "").split(",") if text is not None else ():
+    for part in text.split(","):
         word = part.strip()
         if not re.fullmatch(r"(?=.*[1-9])[0-9]{1,6}(\.[0-9]{1,3})?", word):
             raise InputError(
-                f"--after {str(text)[:40]} contains {word[:20]!r}. Give positive numbers of "
+                f"--after {text[:40]} contains {word[:20]!r}. Give positive numbers of "
                 "seconds below a million, separated by commas."
             )
         found.append(float(word))

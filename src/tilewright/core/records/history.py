@@ -37,6 +37,11 @@ class Trial:
         """Latency if measured, else None."""
         return self.outcome.latency if isinstance(self.outcome, Measured) else None
 
+    @property
+    def precision(self) -> str:
+        """Class of precision if measured and known, else empty."""
+        return self.outcome.verdict.precision if isinstance(self.outcome, Measured) else ""
+
 
 class HistoryIndex(Protocol):
     """Data that a strategy or a proposer derives from a history, which the history updates."""

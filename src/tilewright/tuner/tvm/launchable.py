@@ -26,8 +26,6 @@ _OF_HEADER = re.compile(r"\b(?:uint|uchar|ushort)\b")
 """Macros of the header, which stand for types."""
 _TEMPORARY = re.compile(r"\b__(\d+)\b")
 """A variable of TVM. Names that begin with two underscores belong to the compiler."""
-_ALIGNED = re.compile(r"__shared__ (alignas\(\d+\))")
-"""In C++, an attribute must come before the specifiers of a declaration."""
 _UNSIGNED = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short"}
 
 
@@ -58,7 +56,6 @@ def launchable(function: Any, module: Any, source: str) -> tuple[str | None, str
     device = _DECLARED.sub("", source[begins.start() :]).replace('extern "C" ', "static ")
     device = _OF_HEADER.sub(lambda macro: _UNSIGNED[macro[0]], device).strip()
     device = _TEMPORARY.sub(r"temporary_\1", device)
-    device = _ALIGNED.sub(r"\1 __shared__", device)
     grid, block = (", ".join(map(str, sizes)) for sizes in launch_extents(module))
     parameters = ", ".join(parameter for parameter, _ in given.values())
     arguments = ", ".join(given[one][1] for one in passed)
