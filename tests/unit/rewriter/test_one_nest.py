@@ -11,7 +11,7 @@ from tilewright.core.errors import InputError
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable
 from tilewright.proposers.rewriter.analysis.ranges import simplify
 from tilewright.proposers.rewriter.emit import emit
-from tilewright.proposers.rewriter.ir import Kernel
+from tilewright.proposers.rewriter.ir import Kernel, has_opaque
 from tilewright.proposers.rewriter.lifting.kernel import lift
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.planning.by_hand import carried_out
@@ -156,3 +156,23 @@ def test_sequences_for_several_products_keep_the_results(machine: Machine, name:
     for steps, after in found:
         assert {step.arguments[0] for step in steps if step.arguments} >= {"#1", "#2"}
         assert same(kernel, after), steps
+
+
+def test_only_arrays_that_the_core_writes_before_all_products_belong_to_the_first_one(
+    machine: Machine,
+) -> None:
+    loop = "static int8_t D[4][4];\n  for (int d = 0; d < 4; d++) D[d][d] = 1;\n  "
+    first = CHAIN.replace("config_ex", f"{loop}config_ex", 1)
+    parts = nests(lift(first, machine), machine)
+    assert [has_opaque(part.body) for part in parts] == [True, False]
+    with pytest.raises(NotApplicable, match="the core computes between"):
+        nests(
+            lift(
+                CHAIN.replace("config_ld(96, 1.0f, 16, 0)", f"{loop}config_ld(96, 1.0f, 16, 0)"),
+                machine,
+            ),
+            machine,
+        )
+    opaque = first.replace("= 1;", "= 1 + D[d][d] * D[d][d];")
+    with pytest.raises(NotApplicable, match="the core computes between"):
+        nests(lift(opaque, machine), machine)

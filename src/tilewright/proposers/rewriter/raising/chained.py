@@ -39,7 +39,7 @@ def chain(
     alone = phases.count(first.phase) == phases.count(second.phase) == 1
     others = [nest for n, (nest, _) in enumerate(nests) if n != at]
     uses = [a // SPACING for nest in others for a in nest.points.base].count(between)
-    if not alone or uses != 1 or between not in computation.own.numbers():
+    if not alone or uses != 1 or between not in computation.own.numbers() or first.how.identities:
         return None
     if second.points.base[1] // SPACING != between:
         return None

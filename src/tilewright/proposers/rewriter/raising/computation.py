@@ -40,11 +40,17 @@ class Kind:
 @dataclass(frozen=True, slots=True)
 class Store:
     """How a row of sums is stored: the settings of the store, such as scale and activation, whether
-    the sums are stored `unscaled` instead, and the number of columns."""
+    the sums are stored `unscaled` instead, and the number of columns.
+
+    If the row contains maxima instead of sums, `identities` are the addresses of the identity
+    matrix and of the negated one. The `rows` of `Stored` are then those whose elements are
+    compared.
+    """
 
     settings: Operands
     unscaled: bool
     columns: int
+    identities: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ class Constants:
         """The address of a row whose elements are all `value`."""
         return self._array(value, self.sum_size, (self.columns,))
 
-    def identity(self, size: int, rows: int) -> int:
-        """The address of an identity matrix."""
-        return self._array(1, size, (rows, rows))
+    def identity(self, size: int, rows: int, value: int = 1) -> int:
+        """The address of an identity matrix, multiplied by `value`."""
+        return self._array(value, size, (rows, rows))
 
     def _array(self, value: int, size: int, shape: tuple[int, ...]) -> int:
         new = Constant(self.number + len(self.made), size, shape, value)

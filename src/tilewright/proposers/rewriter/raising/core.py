@@ -13,7 +13,7 @@ from typing import TypeAlias
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.computation import Copied
 from tilewright.proposers.rewriter.raising.copied_rows import ZERO, Piece, pieces
-from tilewright.proposers.rewriter.raising.data import Data, Element, Tree
+from tilewright.proposers.rewriter.raising.data import Data, Element, Greatest, Tree
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
 from tilewright.proposers.rewriter.raising.translation.parts import OWN, SPACING, Own
 
@@ -75,13 +75,18 @@ class CoreCode:
         `NotRaised` if commands use it in a way that cannot be followed.
         """
         events = [e for e in run.events if e[0] == CORE]
-        terms = [t.address // SPACING for e in events for t in e[4].terms]
+        maxima = [e for e in events if isinstance(e[4], Greatest)]
+        terms = [t.address // SPACING for e in events if isinstance(e[4], Data) for t in e[4].terms]
         read = frozenset(n for n in terms if n in run.own)
         stored = frozenset(e[2] // SPACING for e in events)
         by_commands = _moved(run, machine, "store")
-        results = {
+        results = {e[2] // SPACING for e in maxima} | {
             e[2] // SPACING for e in events if any(t.address // SPACING in read for t in e[4].terms)
         }
+        compared = {t.address // SPACING for e in maxima for t in e[4].elements}
+        for number in read & compared:
+            name = run.own[number].name
+            raise NotRaised(f"the core takes maxima of {name} and computes something else from it")
         copied = stored & frozenset(run.own) - by_commands - read - results
         for number in read & (_moved(run, machine, "load") | stored):
             raise NotRaised(f"both the core and commands use the array {run.own[number].name}")

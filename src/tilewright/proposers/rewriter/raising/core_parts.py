@@ -21,7 +21,7 @@ from tilewright.proposers.rewriter.ir import (
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.raising.bounds import bounds
-from tilewright.proposers.rewriter.raising.data import Data
+from tilewright.proposers.rewriter.raising.data import Data, Greatest
 from tilewright.proposers.rewriter.raising.execute import Event, NotRaised, executed
 from tilewright.proposers.rewriter.raising.own_arrays import numbered
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
@@ -65,8 +65,10 @@ def limits(alone: Kernel, machine: Machine) -> Mapping[str, int]:
     return found
 
 
-def _largest(data: Data, size: int) -> int:
+def _largest(data: Data | Greatest, size: int) -> int:
     """The largest absolute value that a store of `size` bytes may leave in memory."""
+    if isinstance(data, Greatest):
+        return 1 << (8 * size - 1)
     low = sum(-(1 << (8 * term.bytes - 1)) for term in data.terms)
     found = bounds(data.value, low, -low - len(data.terms))
     return min(max(map(abs, found)), 1 << (8 * size - 1))

@@ -1,4 +1,5 @@
-"""What the core computes from elements of arrays of unknown values: a function of their sum.
+"""What the core computes from elements of arrays of unknown values: a function of their sum, or
+the greatest of them.
 
 `v = sums[x] + bias[c]; if (v > 127) v = 127;` is the function `min(s, 127)` of the sum `s` of two
 elements. A function is a tree of operations, which can be computed for many sums at once.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -58,12 +60,73 @@ class Data:
             return Data(terms, *_with_offset(ours + theirs))
         if isinstance(other, int) and ours is not None:
             return Data(self.terms, *_with_offset(ours + other))
-        return _computed("add", self, other)
+        found: Data = _computed("add", self, other)
+        return found
 
     __radd__ = __add__
 
     def __bool__(self) -> bool:
         raise Undecided("the core branches on the value of an array element")
+
+
+@dataclass(frozen=True, slots=True)
+class Greatest:
+    """The greatest of some elements and a number."""
+
+    elements: frozenset[Element]
+    least: int
+
+    @property
+    def terms(self) -> tuple[Element, ...]:
+        """The elements, in order."""
+        return tuple(sorted(self.elements))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """A comparison of two values that depend on different elements."""
+
+    name: str
+    left: object
+    right: object
+
+    def __bool__(self) -> bool:
+        raise Undecided("the core branches on the value of an array element")
+
+    def greatest(self, yes: object, no: object) -> Greatest:
+        """The value of `left > right ? yes : no`, if this is the greater one of `left` and
+        `right`."""
+        compared = _as_greatest(self.left), _as_greatest(self.right)
+        given = _as_greatest(yes), _as_greatest(no)
+        if self.name in ("lt", "le"):
+            given = given[1], given[0]
+        first, second = compared
+        if first is None or second is None or given != compared or self.name not in _ORDERS:
+            raise Undecided(_COMBINES)
+        return Greatest(first.elements | second.elements, max(first.least, second.least))
+
+
+_ORDERS = ("lt", "le", "gt", "ge")
+_COMBINES = "the core combines values that it computed from different sums of elements"
+
+
+def _as_greatest(value: object) -> Greatest | None:
+    """A value as the greatest of some elements and a number; None if it is something else."""
+    if isinstance(value, int):
+        return Greatest(frozenset(), value)
+    if isinstance(value, Data) and len(value.terms) == 1 and value.terms[0].bytes == 1:
+        least = _limit_below(value.value)
+        return None if least is None else Greatest(frozenset(value.terms), least)
+    return value if isinstance(value, Greatest) else None
+
+
+@lru_cache(maxsize=64)
+def _limit_below(tree: Tree) -> int | None:
+    """The number c if a function of one byte is the greater one of the byte and c; None if it is
+    another function."""
+    every = np.arange(-128, 128)
+    found = values(tree, every)
+    return int(found[0]) if np.array_equal(found, np.maximum(every, found[0])) else None
 
 
 NOTHING = Data(())
@@ -87,11 +150,14 @@ def _refused(*_: object) -> NoReturn:
     raise Undecided("the core computes something other than a function of one sum of elements")
 
 
-def _computed(name: str, *operands: object) -> Data:
-    """The result of an operation on integers and functions of the same sum."""
+def _computed(name: str, *operands: object) -> Any:
+    """The result of an operation on integers and functions of the same sum, or a comparison of
+    other values."""
     terms = {o.terms for o in operands if isinstance(o, Data)}
-    if len(terms) > 1:
-        raise Undecided("the core combines values that it computed from different sums of elements")
+    if len(terms) > 1 or any(isinstance(o, Greatest) for o in operands):
+        if name not in _ORDERS:
+            raise Undecided(_COMBINES)
+        return Comparison(name, *operands)
     if not all(isinstance(o, int | Data) for o in operands):
         _refused()
     if any(isinstance(o, int) and o.bit_length() > LONGEST for o in operands):
@@ -134,8 +200,8 @@ def values(tree: Tree, sums: np.ndarray) -> np.ndarray:
         return np.asarray(OPERATIONS[name](*given), np.int64)
 
 
-def _operator(name: str, *, swapped: bool = False) -> Callable[..., Data]:
-    def compute(self: Data, *others: object) -> Data:
+def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
+    def compute(self: object, *others: object) -> Any:
         return _computed(name, *others, self) if swapped else _computed(name, self, *others)
 
     return compute
@@ -148,12 +214,16 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "invert"):
     setattr(Data, f"__{_name}__", _operator(_name))
 for _name in ("truediv", "rtruediv", "pos", "int", "float", "index"):
     setattr(Data, f"__{_name}__", _refused)
+for _name in _ORDERS:
+    setattr(Greatest, f"__{_name}__", _operator(_name))
 
 _Value: TypeAlias = Any
 
 
 def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) -> _Value:
     """The value of `test ? yes : no`."""
+    if isinstance(test, Comparison):
+        return test.greatest(yes(), no())
     if not isinstance(test, Data):
         return yes() if test else no()
     return _computed("where", test, yes(), no())
@@ -161,11 +231,16 @@ def chosen(test: object, yes: Callable[[], _Value], no: Callable[[], _Value]) ->
 
 def truth(value: object) -> object:
     """The result of a comparison, as 0 or 1 if it does not depend on elements."""
-    return value if isinstance(value, Data) else int(bool(value))
+    return value if isinstance(value, Data | Comparison) else int(bool(value))
 
 
 def narrowed(value: _Value, bits: int) -> _Value:
     """A value converted to a signed integer of `bits` bits."""
+    if isinstance(value, Greatest):
+        most = 1 << (bits - 1)
+        if not -most <= value.least < most or any(8 * e.bytes > bits for e in value.elements):
+            raise Undecided("the core converts the greatest of some elements to a narrower type")
+        return value
     if isinstance(value, Data):
         alone = value.is_sum and len(value.terms) == 1 and 8 * value.terms[0].bytes <= bits
         return value if alone else _computed("signed", value, bits)

@@ -14,7 +14,14 @@ from tilewright.proposers.c.syntax import parse
 from tilewright.proposers.c.unroll_hints import as_attributes
 from tilewright.proposers.nesting_limit import DEEPEST, nested_beyond
 from tilewright.proposers.rewriter.machine import Machine
-from tilewright.proposers.rewriter.raising.data import NOTHING, WITH_DATA, Data, Element, Undecided
+from tilewright.proposers.rewriter.raising.data import (
+    NOTHING,
+    WITH_DATA,
+    Data,
+    Element,
+    Greatest,
+    Undecided,
+)
 from tilewright.proposers.rewriter.raising.translate import Translator
 from tilewright.proposers.rewriter.raising.translation.parts import (
     ENTRY,
@@ -38,8 +45,8 @@ PRIVATE = 1 << 60
 Event: TypeAlias = tuple[Any, ...]
 """Number of the command, its line, and its operands; of the core's stores as in `CORE`."""
 CORE = -1
-"""The number of an event in which the core stores `Data`. Its operands are the address, the number
-of bytes and the data.
+"""The number of an event in which the core stores `Data`, or the `Greatest` of some elements. Its
+operands are the address, the number of bytes and the value.
 """
 
 
@@ -120,7 +127,7 @@ class _Memory:
         """
         if PRIVATE <= address < OWN:
             return self.store(address, value)
-        if not isinstance(value, Data):
+        if not isinstance(value, Data | Greatest):
             if value != 0 or address < OWN:
                 return self.store(address, value)
             self._zero(address, size, line)

@@ -25,7 +25,7 @@ from tilewright.proposers.rewriter.raising.computation import (
 from tilewright.proposers.rewriter.raising.constants import Constants
 from tilewright.proposers.rewriter.raising.copied_rows import MOST_RUNS, Piece
 from tilewright.proposers.rewriter.raising.core import CoreCode, Finished, Row
-from tilewright.proposers.rewriter.raising.data import offset_of
+from tilewright.proposers.rewriter.raising.data import Greatest, offset_of
 from tilewright.proposers.rewriter.raising.execute import CORE, NotRaised, Run
 from tilewright.proposers.rewriter.raising.finishing import SUM_BITS, Finish, finish
 from tilewright.proposers.rewriter.raising.local_rows import (
@@ -36,6 +36,7 @@ from tilewright.proposers.rewriter.raising.local_rows import (
     Place,
     Sums,
 )
+from tilewright.proposers.rewriter.raising.maxima import Maxima
 from tilewright.proposers.rewriter.raising.memory_order import MemoryOrder
 from tilewright.proposers.rewriter.raising.own_arrays import Fillings
 from tilewright.proposers.rewriter.raising.translation.parts import SPACING
@@ -49,6 +50,7 @@ class _Flow:
     order: MemoryOrder
     local: LocalRows
     constants: Constants
+    maxima: Maxima
     stored: list[Stored] = field(default_factory=list)
     kinds: dict[Kind, int] = field(default_factory=dict)
     numbers: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -87,6 +89,10 @@ class _Flow:
             self._configure(run.commands[number], tuple(given))
         for self.moment, event in enumerate(run.events):
             number, self.local.line = event[0], event[1]
+            if number == CORE and isinstance(event[4], Greatest):
+                address, size, value = event[2:]
+                self.maxima.store(address, size, value, run.own, self.line)
+                continue
             if number == CORE:
                 for row in self.core.store(event[2], event[3], event[4], run.own, self.line):
                     self._finished(row)
@@ -102,6 +108,7 @@ class _Flow:
             elif unit == "sync":
                 self.sync = name
         self.core.check_finished()
+        self._add_maxima()
 
     def _configure(self, name: str, given: Operands) -> None:
         roles = self.machine.effects[name].operands
@@ -412,7 +419,14 @@ class _Flow:
         if read and not unscaled:
             raise NotRaised("the core uses stored values that are not complete sums", self.line)
         if not read:
+            given_address = address
             address = self.own.stored(address, stride, columns * size, rows, self.line)
+            if given_address // SPACING in self.maxima.compared:
+                negative = unscaled or not self._clips(configured, setting)
+                self.maxima.keep(
+                    given_address, address, stride, columns * size, rows, self.moment,
+                    negative=negative,
+                )  # fmt: skip
         for number, first in enumerate(range(0, columns, wide)):
             part = min(wide, columns - first)
             how = Store(() if unscaled else tuple(setting[1:]), unscaled, part)
@@ -436,6 +450,27 @@ class _Flow:
                 self.stored.append(
                     Stored(at, stride, found.count, found.phase, how, products, added)
                 )
+
+    def _clips(self, configured: str, setting: Operands) -> bool:
+        """Whether a store makes negative sums zero."""
+        clips = self.machine.attribute(configured, "clips_below_zero")
+        activation = self._setting(configured, setting, "activation", 0)
+        return clips is not None and activation == self.machine.constants[clips]
+
+    def _add_maxima(self) -> None:
+        """Store the maxima that the core takes, as rows."""
+        factors = next(n for n in self.machine.spaces if n not in self.local.sum_spaces)
+        width = self.machine.spaces[factors].row_columns
+        settings = self._settings_to_finish(Finish(1, 0, 1.0, clipped=False))
+        for row in self.maxima.rows(width):
+            if settings is None or self.machine.element(factors) != "int8_t":
+                raise NotRaised("the array cannot compute the maxima that the core takes")
+            identities = (
+                self.constants.identity(1, width), self.constants.identity(1, width, -1)
+            )  # fmt: skip
+            how = Store(settings, False, row.columns, identities)
+            sources = tuple((at, 0, 1.0) for at in row.sources)
+            self.stored.append(Stored(row.address, 0, 1, row.phase, how, (), sources))
 
     def _shows_narrowing(self, sums: Sums, how: Store, size: int) -> bool:
         """Whether a store may give another result for sums that the array limited on the way out
@@ -546,7 +581,9 @@ def computation(run: Run, machine: Machine, limits: Mapping[int, int] | None = N
     load = next(n for n in machine.effects if machine.unit(n) == "load")
     widest = int(machine.attribute(load, "max_columns") or 0)
     constants = Constants(core.unused_number + len(run.own), sum_size, widest)
-    flow = _Flow(machine, Fillings(run.own), core, order, LocalRows(machine), constants)
+    own = Fillings(run.own)
+    maxima = Maxima.of(run, own, order)
+    flow = _Flow(machine, own, core, order, LocalRows(machine), constants, maxima)
     flow.limits = limits or {}
     flow.follow(run)
     if not flow.stored:

@@ -89,6 +89,20 @@ class Isa:
         configured = self.machine.attribute(self.store, "configured_by") or ""
         return Command(configured, (Expr(stride), *(written(v) for v in rest)))
 
+    def clipping_setting(self) -> Command:
+        """The setting of the array with which it multiplies operands as they are, and reads sums
+        as a store without scale that makes negative sums zero would write them."""
+        name = self.machine.attribute(self.product, "configured_by") or ""
+        attributes = self.machine.effects[name].attributes
+        stores = self.machine.attribute(self.store, "configured_by") or ""
+        clipping = self.machine.attribute(stores, "clips_below_zero") or ""
+        known: dict[str, float] = {
+            "dataflow": self.machine.constants[attributes["sums_in_memory"]],
+            "activation": self.machine.constants[clipping],
+            "a_stride": 1, "a_transpose": 0, "b_transpose": 0, "scale": 1.0,
+        }  # fmt: skip
+        return setting(self.machine, name, [known[r] for r in self.machine.effects[name].operands])
+
     def array_setting(self, given: Sequence[int]) -> Command:
         """The setting as it was given, with the name of the dataflow."""
         return setting(

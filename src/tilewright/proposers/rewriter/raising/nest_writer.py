@@ -22,7 +22,7 @@ class NestWriter(Tiles):
     def nest(self, nest: Nest) -> Body:
         """The loops of a nest, which come after its settings."""
         tile = self.tile(nest)
-        settings, body = self.sum(tile)
+        settings, body = self.maximum(tile) if nest.how.identities else self.sum(tile)
         setting, store = self.stored(tile)
         return (*settings, setting, *tile.in_loops(tile.in_blocks((*body, store)), self.isa))
 
@@ -104,6 +104,60 @@ class NestWriter(Tiles):
                 body += loads[terms.kind, terms.first]
             body += self._products(tile, terms, more, add, held=held)
         return settings, body
+
+    def maximum(self, tile: Tile) -> tuple[list[Command], list[Stmt]]:
+        """Settings and loads before all loops, and the statements that compute a tile of maxima.
+
+        The maximum m of the first elements begins with m = a + ReLU(b - a). Every other element c
+        then adds ReLU(c - m) to it. The array computes a - b as -a times an identity matrix plus b,
+        and reads operands from the memory for sums with ReLU.
+        """
+        isa, nest = self.isa, tile.nest
+        assert nest.how.identities is not None
+        operands, sums = isa.machine.spaces[isa.factors], isa.machine.spaces[isa.sums]
+        plain, negated = Local(isa.factors, Expr()), Local(isa.factors, Expr(isa.height))
+        apart = isa.bytes_of(isa.factors) * isa.width
+        settings = [isa.clipping_setting(), isa.load_setting(1, apart, 1.0)]
+        for address, to in zip(nest.how.identities, (plain, negated), strict=True):
+            source, width = self.places.place(address, 0, ()), Expr(isa.width)
+            settings.append(Command(isa.loads[1], (source, to, width, width)))
+        strides = [tile.row.step[nest.added + number] for number in range(len(nest.scales))]
+        one_form = len(set(strides)) == 1
+        settings += [isa.load_setting(0, strides[0], 1.0)] if one_form else []
+        body: list[Stmt] = []
+        compared: list[Local] = []
+        for number, stride in enumerate(strides):  # neighbours in different banks
+            bank, place = 1 + number % 2, number // 2
+            row = Expr(bank * operands.bank_rows + place * isa.widest)
+            compared.append(Local(isa.factors, row))
+            body += [] if one_form else [isa.load_setting(0, stride, 1.0)]
+            source = self.at(tile, nest.added + number)
+            body.append(Command(isa.loads[0], (source, compared[-1], tile.wide, tile.tall)))
+        most, apart_from_it = Local(isa.sums, Expr()), Local(isa.sums, Expr(sums.rows // 2))
+        add = replace(most, flags=isa.flags("accumulate"))
+        body.append(self._by_column(tile, negated, compared[0], compared[1], apart_from_it))
+        body.append(self._by_column(tile, plain, apart_from_it, compared[0], most))
+        for one in compared[2:]:
+            body.append(self._by_column(tile, negated, most, one, apart_from_it))
+            body.append(self._by_column(tile, plain, apart_from_it, None, add))
+        return settings, body
+
+    def _by_column(
+        self, tile: Tile, second: Local, first: Local, addend: Local | None, to: Local
+    ) -> Stmt:
+        """The products of the blocks of columns of a tile by a square matrix, plus an addend."""
+        isa, wide, tall = self.isa, tile.wide, tile.tall
+        part: Expr = Expr(isa.width)
+        if not (wide.is_const and wide.const % isa.width == 0):
+            part = minimum(wide - var(tile.inner), Expr(isa.width))
+
+        def column(place: Local) -> Local:
+            return replace(place, row=place.row + var(tile.inner))
+
+        added = isa.absent() if addend is None else column(addend)
+        latch = Command(isa.latch, (second, column(to), part, part, part, tall))
+        product = Command(isa.product, (column(first), added, part, tall, part, tall))
+        return Loop(tile.inner, Expr(), wide, isa.width, (latch, product))
 
     def terms(self, tile: Tile) -> list[tuple[Terms, int]]:
         """The terms of a sum inside the axes of their arrays. Shorter terms that continue others

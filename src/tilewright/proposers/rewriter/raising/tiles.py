@@ -136,7 +136,7 @@ class Tiles:
 def beside(isa: Isa, nest: Nest, kinds: Sequence[Kind]) -> Vector:
     """The step of a point to the next block of columns."""
     columns = nest.how.columns
-    added = columns * isa.bytes_of(isa.sums)
+    added = columns * isa.bytes_of(isa.factors if nest.how.identities else isa.sums)
     first = added if nest.how.unscaled else columns * isa.bytes_of(isa.factors)
     across = {t.first: columns * kinds[t.kind].across for t in nest.terms}
     factors = [step for n in nest.firsts for step in (0, across.get(n, 0))]

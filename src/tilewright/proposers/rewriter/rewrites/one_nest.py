@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from tilewright.proposers.rewriter.analysis.addresses import relocated
 from tilewright.proposers.rewriter.analysis.buffers import NotApplicable, find_buffers
 from tilewright.proposers.rewriter.analysis.placement import ELSEWHERE, placed
 from tilewright.proposers.rewriter.analysis.settings import settled
 from tilewright.proposers.rewriter.ir import (
+    Assign,
     Body,
     Command,
     Kernel,
+    Loop,
     Stmt,
     commands,
     has_opaque,
+    walk,
 )
 from tilewright.proposers.rewriter.machine import Machine
 from tilewright.proposers.rewriter.rewrites.dependence import uses_older
@@ -67,9 +71,12 @@ def _displaced(part: Kernel, machine: Machine, number: int, space: str) -> Kerne
 def nests(kernel: Kernel, machine: Machine) -> list[Kernel]:
     """The products of a kernel, each as a kernel that sets all that it needs.
 
-    `NotApplicable` if they depend on one another in local memory or by settings in loops.
+    The first one contains the loops in which the core writes arrays before all commands.
+    `NotApplicable` if the core computes anything else, or if the products depend on one another in
+    local memory or by settings in loops.
     """
-    if has_opaque(kernel.body):
+    first = tuple(takewhile(_only_assigns, kernel.body))
+    if has_opaque(kernel.body[len(first) :]):
         raise NotApplicable("the core computes between the products")
     own = [set(commands(tuple(part))) for part in _divided(kernel.body, machine)]
     for buffer in find_buffers(kernel, machine):
@@ -93,6 +100,10 @@ def nests(kernel: Kernel, machine: Machine) -> list[Kernel]:
         alone = kernel.with_body((*in_force.values(), *work))
         result.append(settled(alone, machine, apart=True))
     return result
+
+
+def _only_assigns(stmt: Stmt) -> bool:
+    return all(isinstance(s, Assign | Loop) for s in walk((stmt,)))
 
 
 def _has_unit(body: Body, machine: Machine, unit: str) -> bool:

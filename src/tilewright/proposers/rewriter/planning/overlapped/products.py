@@ -40,7 +40,7 @@ def sequences_of_products(kernel: Kernel, machine: Machine, offered: Set[str]) -
         return
     found = [
         sorted(
-            overlapped_sequences(part, machine, offered),
+            (((), part), *overlapped_sequences(part, machine, offered)),
             key=lambda made: estimate(made[1], machine).total,
         )
         for part in parts
