@@ -63,8 +63,9 @@ class Linear:
             return self, Linear()
         whole, rest = divmod(self.constant, size)
         quotient, remainder = {}, {}
-        for name, factor in self.terms:
-            quotient[name], remainder[name] = divmod(factor, size)
+        for name, factor in self.terms:  # toward zero: a place that moves back stays in its row
+            sign = 1 if factor > 0 else -1
+            quotient[name], remainder[name] = (sign * n for n in divmod(abs(factor), size))
         return _linear(whole, quotient), _linear(rest, remainder)
 
     def text(self, factor_first: bool = False) -> str:

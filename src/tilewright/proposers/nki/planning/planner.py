@@ -11,8 +11,8 @@ from tilewright.core.records import History, MenuOption
 from tilewright.proposers.descent import descended
 from tilewright.proposers.learning import Evidence, evidence
 from tilewright.proposers.nki.estimate.cost import CHAINED
-from tilewright.proposers.nki.ir import Kernel, Op, size_of
-from tilewright.proposers.nki.planning.everywhere import is_large, swept
+from tilewright.proposers.nki.ir import Kernel, Loop, Op, size_of
+from tilewright.proposers.nki.planning.everywhere import Made, is_large, swept
 from tilewright.proposers.nki.planning.masked_plans import MASKED, masked_sequences
 from tilewright.proposers.nki.planning.moves import DOES_NOT_FIT, Moves, carried_out, cost_of
 from tilewright.proposers.nki.planning.polishing import Latency, polished
@@ -34,6 +34,8 @@ ESTIMATES = (CHAINED, 0.3)
 """Weight of the longest chain when complete sequences are chosen."""
 SPLIT = 8
 """Number of transfers into which one transfer of many rows is split."""
+UNDOING = ("roll", "loosen", "whole-scan", "jam")
+"""Techniques that undo the schedule of a kernel, each followed by complete sequences."""
 LAST = ("narrow", "engine")
 """Techniques that are excluded while the best of all steps are taken first: types that the check
 may refuse, and the choice of engines, which depends on everything else."""
@@ -172,18 +174,45 @@ def complete_sequences(
 
     The following ones take the best of all steps repeatedly, by each of the `ESTIMATES`: see
     `_by_one_estimate`. The first step determines where a sequence ends, so two estimates lead to
-    two ends. A kernel whose loops are written out is changed at all similar places at once. Each
-    sequence is followed by the same one with large transfers split.
+    two ends. A kernel whose loops are written out is changed at all similar places at once, and
+    once more after these are loops again. Each sequence is followed by the same one with large
+    transfers split.
     """
     if MASKED in techniques:
         yield from masked_sequences(kernel, techniques)
         techniques = tuple(t for t in techniques if t != MASKED)
-    for chained in ESTIMATES:
-        one_way = _swept if is_large(kernel) else _by_one_estimate
-        for steps, after in one_way(kernel, techniques, chained):
-            yield steps, after
-            if "pieces" in techniques and (more := in_pieces(steps, after)) != (steps, after):
-                yield more
+    for first, start in _starts(kernel, techniques):
+        for chained in ESTIMATES:
+            one_way = _swept if is_large(start) else _by_one_estimate
+            for more, after in one_way(start, techniques, chained):
+                steps = (*first, *more)
+                yield steps, after
+                if "pieces" in techniques and (split := in_pieces(steps, after)) != (steps, after):
+                    yield split
+
+
+def _starts(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made]:
+    """The kernel, and the same with more and more decisions undone that fit only its schedule."""
+    steps: tuple[Step, ...] = ()
+    yield steps, kernel
+    for technique in UNDOING:
+        before = kernel
+        for step in _undoing(kernel, technique) if technique in techniques else ():
+            after = carried_out(kernel, step)
+            if after is not None and (technique != "jam" or cost_of(after) < DOES_NOT_FIT):
+                steps, kernel = (*steps, step), after
+        if kernel is not before:
+            yield steps, kernel
+
+
+def _undoing(kernel: Kernel, technique: str) -> list[Step]:
+    """All steps of a technique, or of `jam` those that run all iterations of inner loops together,
+    the innermost first."""
+    if technique != "jam":
+        return possible(kernel, technique)
+    inner = [(len(p), s.variable) for p, s in kernel.statements() if isinstance(s, Loop)]
+    inner.sort(key=lambda found: -found[0])
+    return [Step("jam", (name, "0")) for depth, name in inner if depth > 1]
 
 
 def in_pieces(steps: tuple[Step, ...], kernel: Kernel) -> tuple[tuple[Step, ...], Kernel]:

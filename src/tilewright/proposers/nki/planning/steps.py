@@ -24,6 +24,7 @@ from tilewright.proposers.nki.rewrites.fused_reduction import along, folded
 from tilewright.proposers.nki.rewrites.hoist import hoist
 from tilewright.proposers.nki.rewrites.join_windows import join
 from tilewright.proposers.nki.rewrites.load_types import stored_type
+from tilewright.proposers.nki.rewrites.loosen import loosen
 from tilewright.proposers.nki.rewrites.masked import skip_masked
 from tilewright.proposers.nki.rewrites.memory import place
 from tilewright.proposers.nki.rewrites.merging import merge
@@ -32,6 +33,7 @@ from tilewright.proposers.nki.rewrites.pe_transpose import turn
 from tilewright.proposers.nki.rewrites.precision import narrow
 from tilewright.proposers.nki.rewrites.regroup import regroup, regrouped
 from tilewright.proposers.nki.rewrites.reuse import reuse
+from tilewright.proposers.nki.rewrites.roll import roll
 from tilewright.proposers.nki.rewrites.separable_windows import separate
 from tilewright.proposers.nki.rewrites.split_transfers import pieces
 from tilewright.proposers.nki.rewrites.stack_partitions import fold, stack
@@ -39,6 +41,7 @@ from tilewright.proposers.nki.rewrites.strips import strip
 from tilewright.proposers.nki.rewrites.tiles_inside import inside
 from tilewright.proposers.nki.rewrites.unfold_reduction import unfold
 from tilewright.proposers.nki.rewrites.unroll_and_jam import jam
+from tilewright.proposers.nki.rewrites.whole_scans import whole_scan
 from tilewright.proposers.nki.rewrites.window import window
 from tilewright.proposers.nki.rewrites.window_pairs import pairs
 
@@ -120,6 +123,9 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "psum": lambda k, tile: place(k, tile, "psum"),
     "early": lambda k, number, loop: early(k, _op(k, number), _loop(k, loop)),
     "inside": lambda k, name: _at_loop(k, inside, name),
+    "roll": roll,
+    "loosen": loosen,
+    "whole-scan": lambda k, loop: _at_loop(k, whole_scan, loop),
 }
 TECHNIQUES = tuple(_APPLY)
 _SENTENCES = {
@@ -160,6 +166,9 @@ _SENTENCES = {
     "psum": "keep `{0}` in PSUM",
     "early": "compute instruction {0} into a tile of its own before the loop over `{1}`",
     "inside": "create tiles within the loop over `{0}`, so that they have several buffers",
+    "roll": "turn instructions that differ only in their places into loops",
+    "whole-scan": "run the scans of all iterations of the loop over `{0}` as one scan",
+    "loosen": "let only products use PSUM, and let instructions run on any engine",
 }
 
 
@@ -198,7 +207,7 @@ class Step:
 
 def possible(kernel: Kernel, technique: str) -> list[Step]:
     """All steps of a technique, including those that do not apply to the kernel."""
-    if technique in ("jam", "exchange", "fuse", "stay", "inside"):
+    if technique in ("jam", "exchange", "fuse", "stay", "inside", "whole-scan"):
         loops = [s for _, s in kernel.statements() if isinstance(s, Loop)]
         if technique == "jam":
             return [
@@ -240,6 +249,8 @@ def possible(kernel: Kernel, technique: str) -> list[Step]:
         ]
     if technique == "early":
         return list(_early(kernel))
+    if technique in ("roll", "loosen"):
+        return [Step(technique, ())]
     numbered = enumerate((s for _, s in kernel.statements() if isinstance(s, Op)), start=1)
     if technique == "engine":
         return [Step("engine", (str(n), engine)) for n, _ in numbered for engine in ENGINES]

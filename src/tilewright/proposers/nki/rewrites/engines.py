@@ -36,8 +36,15 @@ def move(kernel: Kernel, path: Path, engine: str) -> Kernel:
     if engine == "scalar":
         return _on_act(kernel, path, op)
     if engine == "vector" and op.name == "activation":
-        return _on_dve(kernel, path, op)
+        return replaced_op(kernel, path, _on_dve(kernel, op))
     raise NotApplicableError(f"{op.name} does not run on this engine")
+
+
+def on_any_engine(kernel: Kernel, op: Op) -> Op:
+    """The instruction without a choice of its engine. A copy on ACT may then run on DVE."""
+    if op.name == "activation" and op.get("op") == "nl.copy":
+        return _on_dve(kernel, op)
+    return op.having(engine=None) if op.name in _PLACES else op
 
 
 def _on_act(kernel: Kernel, path: Path, op: Op) -> Kernel:
@@ -75,7 +82,7 @@ def replace_dims(target: Region, data: Region) -> Region:
     return Region(target.tensor, target.offset, (target.dims[0], *reversed(dims)))
 
 
-def _on_dve(kernel: Kernel, path: Path, op: Op) -> Kernel:
+def _on_dve(kernel: Kernel, op: Op) -> Op:
     if op.get("bias") is not None or op.get("reduce_cmd") is not None:
         raise NotApplicableError("the activation has a bias or a sum")
     data, target = op.region("data"), op.region("dst")
@@ -95,4 +102,4 @@ def _on_dve(kernel: Kernel, path: Path, op: Op) -> Kernel:
         raise NotApplicableError("DVE has no such function")
     if not may_read_psum(made, kernel.tensors()):
         raise NotApplicableError("the instruction's operands are in PSUM")
-    return replaced_op(kernel, path, made)
+    return made

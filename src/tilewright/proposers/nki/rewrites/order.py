@@ -33,10 +33,10 @@ def exchange(kernel: Kernel, path: Path) -> Kernel:
     outer = at(kernel.body, path)
     if not isinstance(outer, Loop) or len(outer.body) != 1 or not isinstance(outer.body[0], Loop):
         raise NotApplicableError("the body of the loop is not a single loop")
-    if not is_parallel(outer, KernelFacts.of(kernel)):
-        raise NotApplicableError("the iterations of the loops depend on one another")
-    inner = outer.body[0]
+    inner, world = outer.body[0], KernelFacts.of(kernel)
     swapped = replace(inner, body=(replace(outer, body=inner.body),))
+    if not is_parallel(outer, world) and not is_parallel(swapped, world):
+        raise NotApplicableError("the iterations of the loops depend on one another")
     return replace(kernel, body=spliced(kernel.body, path, (swapped,)))
 
 
