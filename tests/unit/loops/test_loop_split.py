@@ -154,6 +154,15 @@ def test_flattened_inputs_are_packed_by_columns() -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_number_may_be_added_to_the_column_of_a_packed_input() -> None:
+    start = kernel_of(DOTS.replace("j * 4 + k", "j * 4 + (k + 1)").replace("j < 5", "j < 4"))
+    kernel = pack(start, 1)
+    assert "static _Alignas(64) float P_1[4][4];" in emit(kernel)
+    assert "P_1[k + 1][j]" in body_of(kernel)
+    for one, other in zip(results(start), results(kernel), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_elements_that_are_the_same_in_all_rows_stay_in_the_input() -> None:
     start = kernel_of(DOTS.replace("j * 4 + k]", "j * 4 + k] * P[k]"))
     kernel = pack(start, 1)
@@ -165,7 +174,8 @@ def test_elements_that_are_the_same_in_all_rows_stay_in_the_input() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("j * 4 + k", "j * 4 + k + 1"),
+        ("j * 4 + k", "j * 4 + k + 2"),  # two columns belong to the next row
+        ("j * 4 + k", "j * 4 + k - 1"),  # a column belongs to the row before
         ("j * 4 + k", "j * 2 + k"),  # rows overlap
         ("j * 4 + k", "j + k"),
         ("j * 4 + k]", "j * 4 + k] * P[j + k]"),  # it is read otherwise, too

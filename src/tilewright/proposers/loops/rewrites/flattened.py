@@ -11,7 +11,6 @@ from tilewright.proposers.loops.ir import (
     Expr,
     For,
     Kernel,
-    Number,
     Parameter,
     Statement,
     Var,
@@ -65,11 +64,11 @@ def is_read_whole(given: Parameter, kernel: Kernel, number: int) -> bool:
     return True
 
 
-def column_of(terms: Mapping[Expr, int], offset: int, row: Var) -> Var | Number | None:
-    """The column: a variable or a number that is added to the beginning of a row; None for anything
-    else."""
+def column_of(terms: Mapping[Expr, int], offset: int, row: Var) -> tuple[Var | None, int] | None:
+    """The variable of the column and the number added to it, or no variable and the column itself;
+    None for any other column."""
     others = {term: factor for term, factor in terms.items() if term != row}
     if not others:
-        return Number(str(offset)) if offset >= 0 else None
+        return None, offset
     term = next(iter(others))
-    return term if isinstance(term, Var) and others == {term: 1} and not offset else None
+    return (term, offset) if isinstance(term, Var) and others == {term: 1} else None

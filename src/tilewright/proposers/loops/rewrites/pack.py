@@ -180,26 +180,28 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) 
     uses = {use: linear(use.subscripts[0]) for use in read if row in walk(use.subscripts[0])}
     widths = {terms.get(row, 0) for terms, _ in uses.values()}
     columns = {e: column_of(terms, offset, row) for e, (terms, offset) in uses.items()}
-    if len(widths) != 1 or any(column is None for column in columns.values()):
+    found = {column for column in columns.values() if column is not None}
+    if len(widths) != 1 or None in columns.values():
         return None
     width = widths.pop()
-    nearby = (*around(kernel, number), *statements(loop.body))
-    runs = [o for o in nearby if isinstance(o, For) and Var(o.variable) in columns.values()]
-    ends = [o.first + (o.trips - 1) * o.step + 1 for o in runs]
-    ends += [int(c.text) + 1 for c in columns.values() if isinstance(c, Number)]
-    used, rows = max(ends, default=0), loop.first + (loop.trips - 1) * loop.step + 1
-    if width < max(2, used) or not used or min(o.first for o in (loop, *runs)) < 0:
+    nearby = [o for o in (*around(kernel, number), *statements(loop.body)) if isinstance(o, For)]
+    if {c.name for c, _ in found if c is not None} - {o.variable for o in nearby}:
+        return None
+    read_columns = {added for c, added in found if c is None}
+    for run in nearby:
+        for added in (added for c, added in found if c == Var(run.variable)):
+            read_columns |= {run.range[0] + added, run.range[1] + added}
+    used, rows = max(read_columns, default=-1) + 1, loop.range[1] + 1
+    if width < max(2, used) or not used or min(loop.first, *read_columns) < 0:
         return None
     if given.sizes and (rows - 1) * width + used > given.sizes[0]:
         return None
-    if {c.name for c in columns.values() if isinstance(c, Var)} - {o.variable for o in runs}:
-        return None
-    if not runs and not is_read_whole(given, kernel, number):
+    if all(c is None for c, _ in found) and not is_read_whole(given, kernel, number):
         return None
 
     def by_rows(expr: Expr) -> Expr:
         column = columns.get(expr) if isinstance(expr, Element) else None
-        return expr if column is None else Element(given.name, (row, column))
+        return expr if column is None else Element(given.name, (row, _sum_of(*column)))
 
     def flattened(expr: Expr) -> Expr:
         if not isinstance(expr, Element) or expr.array != given.name:
@@ -213,6 +215,13 @@ def _flat(loop: For, given: Parameter, kernel: Kernel, number: int, kind: Type) 
     sized = replace(given, sizes=(rows, used))
     made = _copied(nested, number, sized, 0, kind)
     return replace(made, body=(changed_in(made.body[0], flattened), *made.body[1:]))
+
+
+def _sum_of(variable: Var | None, added: int) -> Expr:
+    """A variable plus a number, or the number alone."""
+    if variable is None or not added:
+        return variable or Number(str(added))
+    return Binary("+" if added > 0 else "-", variable, Number(str(abs(added))))
 
 
 def _copied(kernel: Kernel, number: int, given: Parameter, dimension: int, kind: Type) -> Kernel:
