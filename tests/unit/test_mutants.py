@@ -36,7 +36,7 @@ def test_each_mutant_names_its_rule_and_tests_that_exist() -> None:
         assert mutant.rule, mutant.id
         assert mutant.tests, mutant.id
         for test in mutant.tests:
-            file, *names = test.split("::")
+            file, *names = test.partition("[")[0].split("::")
             assert (ROOT / file).exists(), (mutant.id, test)
             found = [f"def {n}(" in text(file) or f"class {n}" in text(file) for n in names]
             assert all(found), (mutant.id, test)

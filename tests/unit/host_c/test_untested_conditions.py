@@ -649,7 +649,7 @@ def test_records_have_other_places_each_time() -> None:
         ("int n = X[0];\nY[0] += n;", False),
         ("static n;\nn = X[0];\nY[0] += n;", False),
         ("(*calls)(Y);", False),
-        ("wchar_t n;\nmemcpy(&n, X, 4);\nY[0] += n;", False),
+        ("wchar_t n = X[0];\nY[0] += n;", False),
         ("#include <stdlib.h>\nuint n;\nmemcpy(&n, X, 4);\nY[0] += n;", False),
     ],
 )

@@ -122,6 +122,16 @@ class TritonEvaluation(CudaEvaluation):
         del runs
         return self.untested(source)
 
+    def changed_by_moving(self, source: str, run: Run) -> tuple[Untested, ...]:
+        """None: only the program that records the conditions of C++ kernels finds them."""
+        del source, run
+        return ()
+
+    def without_effect(self, source: str, runs: Sequence[Run]) -> tuple[Untested, ...]:
+        """None: only the program that records the conditions of C++ kernels finds them."""
+        del source, runs
+        return ()
+
     def watched(self, source: str, run: Run) -> None:
         """There is no other program: the interpreter has looked for races in every run."""
         return

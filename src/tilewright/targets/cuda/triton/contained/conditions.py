@@ -120,9 +120,10 @@ class Conditions:
         place = self._place() if values.dtype.kind == "f" and values.size else None
         if place is None:
             return
-        first = self._firsts.setdefault((*place, name), values[0])
+        key = (*place, f"{name} number")  # `_record` keeps a selection's condition under its name
+        first = self._firsts.setdefault(key, values[0])
         counts = np.isfinite(first) and first != 0
-        known = self.results.setdefault((*place, name), [not counts, True])
+        known = self.results.setdefault(key, [not counts, True])
         known[0] = known[0] or not bool(np.all(values == first))
 
     def _record(self, name: str, values: Any) -> None:
