@@ -145,7 +145,8 @@ class Op:
         return self.name == "nc_matmul" and self.get("accumulate") is None
 
 
-WRITTEN = ("dst", "reduce_res")
+WRITTEN = ("dst", "reduce_res", "idx_dst")
+"""Arguments that an instruction writes. For `topk`, `dst` has the name `val_dst` in the text."""
 CHANGES = (
     "nc_matmul", "tensor_copy_predicated", "nc_stream_shuffle", "nc_match_replace8", "scatter",
     "dma_add",

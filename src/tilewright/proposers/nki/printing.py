@@ -64,6 +64,10 @@ def _op(
     op = as_written(op)
     name, by_rows = op.name, _BY_ROWS.get(op.name)
     for key, value in op.arguments:
+        if key == "draw":
+            continue
+        if op.name == "topk" and key == "dst":
+            key = "val_dst"
         if by_rows and key in ("rows", "pattern", "offset", "axis", "adds"):
             continue
         if key == by_rows:

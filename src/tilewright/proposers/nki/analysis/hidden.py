@@ -24,7 +24,7 @@ from tilewright.proposers.nki.analysis.hidden_columns import (
     mask_start,
 )
 from tilewright.proposers.nki.analysis.hidden_rules import RULES
-from tilewright.proposers.nki.ir import Alloc, Body, Loop, Op, Region, Tensor
+from tilewright.proposers.nki.ir import WRITTEN, Alloc, Body, Loop, Op, Region, Tensor
 from tilewright.proposers.nki.linear import Linear
 
 MOST_RUNS = 20_000
@@ -80,7 +80,7 @@ class Follower:
             raise NotApplicableError("the loop has too many iterations to be analysed")
         spans: dict[str, Span] = {}
         for key, region in op.regions:
-            span = None if key in ("dst", "reduce_res") else self._span(region)
+            span = None if key in WRITTEN else self._span(region)
             if span is not None:
                 spans[key] = span
         if op.name == "affine_select":
@@ -163,7 +163,7 @@ class Follower:
     def _written(self, op: Op, action: Action) -> None:
         """Record what an instruction writes, after it was cut."""
         for key, region in op.regions:
-            if key not in ("dst", "reduce_res") or not self._values.get(region.tensor):
+            if key not in WRITTEN or not self._values.get(region.tensor):
                 continue
             part = cut(region, action.live) if action.live and key in action.keys else region
             keys, values = self._keys(part), self._values[region.tensor]

@@ -15,6 +15,7 @@ from tilewright.proposers.nki.analysis.widening import run_of
 from tilewright.proposers.nki.estimate.chain import PSUM_BANKS, banks_of, longest_chain
 from tilewright.proposers.nki.ir import (
     ITEM_BYTES,
+    WRITTEN,
     Alloc,
     Body,
     Kernel,
@@ -214,9 +215,11 @@ def op_cost(op: Op, tensors: Mapping[str, Tensor]) -> tuple[str, float]:
         passes = PRODUCT_PASSES if tensors[data.tensor].dtype == "float32" else 1
         return "pe", passes * max(data.dims[0][1], min(64, data.columns)) / GHZ["pe"]
     engine = engine_of(op)
-    sources = [region for key, region in op.regions if key not in ("dst", "reduce_res")]
+    sources = [region for key, region in op.regions if key not in WRITTEN]
     count = max([target.columns, *(region.columns for region in sources)])
     cycles = count * _per_element(op, sources, target, tensors)
+    if op.name == "topk":
+        cycles = 4 * _count(op.get("n")) + target.columns
     if engine == "pool":
         return engine, (POOL_START + cycles) / GHZ["pool"]
     if op.get("reduce_res") is not None:
@@ -228,7 +231,7 @@ _ENGINES = {"vector": "dve", "scalar": "act", "gpsimd": "pool"}
 _BY_NAME = {
     "activation": "act", "activation_reduce": "act", "iota": "pool", "affine_select": "pool",
     "tensor_partition_reduce": "pool", "local_gather": "pool", "nc_n_gather": "pool",
-    "tensor_copy": "any", "tensor_scalar": "any", "memset": "any",
+    "topk": "pool", "tensor_copy": "any", "tensor_scalar": "any", "memset": "any",
 }  # fmt: skip
 
 
@@ -260,7 +263,13 @@ def _per_element(
         "tensor_partition_reduce": 8,
         "bn_aggr": 4.3,
         "tensor_copy_predicated": 2,
+        "select_reduce": 2,
     }.get(op.name, 1)
+
+
+def _count(value: object) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _by_rows(op: Op, tensors: Mapping[str, Tensor]) -> float:

@@ -32,13 +32,21 @@ nc_match_replace8 dst data vals imm
 local_gather dst src_buffer index num_elem_per_idx num_valid_indices
 nc_n_gather dst data indices
 tensor_copy_predicated dst src predicate reverse_pred
+dropout dst data prob
+select_reduce dst predicate on_true on_false reduce_res reduce_cmd reduce_op reverse_pred
+topk val_dst idx_dst src n
 nc_stream_shuffle dst src shuffle_mask
 """
 SIGNATURES: Mapping[str, tuple[str, ...]] = {
     line.split()[0]: tuple(line.split()[1:]) for line in _SIGNATURES.strip().splitlines()
-}
+} | {
+    "range_select": (
+        "dst", "on_true_tile", "comp_op0", "comp_op1", "bound0", "bound1", "reduce_cmd",
+        "reduce_res", "reduce_op", "range_start", "on_false_value",
+    ),
+}  # fmt: skip
 DEFAULTS: Mapping[str, object] = {
     "scale": 1.0, "reverse0": False, "reverse1": False, "negate": False, "is_transpose": False,
-    "is_stationary_onezero": False, "is_moving_onezero": False,
+    "is_stationary_onezero": False, "is_moving_onezero": False, "reverse_pred": False,
 }  # fmt: skip
 """Values that have the same effect as omitting the argument."""

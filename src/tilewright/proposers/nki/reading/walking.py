@@ -46,6 +46,8 @@ EDGES = ((0, 1), (1, 0), (1, 1))
 MOST_CARRIED = 64
 """Maximum number of iterations of a loop that passes names on, such as a list that it extends."""
 MOST_STATEMENTS = 2000
+_CONTINUING = ("select_reduce", "range_select")
+"""Instructions that may reduce their rows together with the contents of a column."""
 DEEPEST_CALL = 20
 MOST_STEPS = 1_000_000
 """Maximum number of evaluated expressions and assigned items; real kernels take some thousands."""
@@ -74,6 +76,10 @@ class Reader:
     count: int = 0
     depth: int = 0
     steps: int = 0
+    around: list[str] = field(default_factory=list)
+    """The variables of the loops whose bodies are being read."""
+    draws: int = 0
+    """Number of instructions with random numbers."""
 
     def step(self) -> None:
         """Count an expression or an item; `UnsupportedError` if there are too many."""
@@ -263,6 +269,13 @@ class Reader:
             raise UnsupportedError(f"nisa.{name} is not understood")
         given = {**dict(zip(order, args, strict=False)), **kwargs}
         name, given = _transfer(name, given)
+        if name == "topk":  # every instruction has a dst
+            given = {"dst" if key == "val_dst" else key: value for key, value in given.items()}
+        if name == "dropout":
+            given["draw"] = self._draw()
+        command = given.get("reduce_cmd")
+        if name in _CONTINUING and isinstance(command, Name) and command.last == "reduce":
+            raise UnsupportedError("a reduction that continues from its column")
         arguments = []
         for key, value in given.items():
             if isinstance(value, Fresh):
@@ -278,6 +291,15 @@ class Reader:
         if not op.writes or "mask" in given:
             raise UnsupportedError(f"nisa.{name} has no dst, or has a mask")
         self.body.append(op)
+
+    def _draw(self) -> Linear:
+        """A number that depends on all loops around an instruction, and differs between
+        instructions, so that no rewrite lets two executions share their random numbers."""
+        self.draws += 1
+        found = Linear(self.draws)
+        for name in self.around:
+            found = found + variable(name)
+        return found
 
     def _loop(self, name: str, over: ast.expr, body: list[ast.stmt]) -> None:
         start, step, trips, kind = self._range(over)
@@ -305,6 +327,8 @@ class Reader:
         loop = self.unique(name)
         self.trips[loop] = trips
         self.names[name] = start + first * step + variable(loop) * step
+        self.around.append(loop)
+        parted = False
         try:
             if self.run(body) is not None:
                 raise UnsupportedError("a return within a loop")
@@ -315,6 +339,10 @@ class Reader:
                 raise
             if not splitting:
                 raise _TooManyPartsError from None
+            parted = True
+        finally:
+            self.around.remove(loop)
+        if parted:
             self._split(name, start, step, trips, kind, body)
             return
         inner = tuple(self.body[before:])

@@ -12,7 +12,7 @@ _PSUM_BYTES = 8 << 10
 """Maximum size of a tile that is moved to PSUM, which is half of it."""
 _NO_PSUM = (
     "dma_copy", "dma_add", "dma_transpose", "gather", "scatter", "iota", "affine_select",
-    "nc_stream_shuffle",
+    "nc_stream_shuffle", "topk", "select_reduce", "range_select", "dropout",
 )  # fmt: skip
 _COLUMNS = ("operand0", "operand1", "bias", "scale", "initial", "reduce_res")
 

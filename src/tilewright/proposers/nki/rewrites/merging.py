@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError, written
 from tilewright.proposers.nki.ir import (
+    WRITTEN,
     Alloc,
     Kernel,
     Op,
@@ -46,7 +47,7 @@ def merge(kernel: Kernel, path: Path) -> Kernel:
     second = op_at(kernel, path)
     tensors = kernel.tensors()
     for key, region in second.regions:
-        if key in ("dst", "reduce_res") or not tensors[region.tensor].on_chip:
+        if key in WRITTEN or not tensors[region.tensor].on_chip:
             continue
         place = _producer(kernel, path, region)
         if place is None:

@@ -81,7 +81,10 @@ def _apart(kernel: Kernel, name: str) -> tuple[Kernel, str]:
     return kernel, name
 
 
-_FLOAT32_ONLY = ("operand0", "scale", "bias", "reduce_res", "initial")
+_FLOAT32_ONLY = (
+    "operand0", "scale", "bias", "reduce_res", "initial", "prob", "on_false", "bound0", "bound1",
+    "range_start",
+)  # fmt: skip
 
 
 def retyped(body: Body, names: set[str], dtype: str) -> Body:

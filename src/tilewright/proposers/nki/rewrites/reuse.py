@@ -80,7 +80,7 @@ def _earlier(kernel: Kernel, path: Path) -> Iterator[_Pair]:
     later = op_at(kernel, path)
     if later.name in CHANGES and later.name != "nc_matmul":
         return
-    if later.get("reduce_cmd") is not None or later.get("reduce_res") is not None:
+    if later.get("reduce_cmd") is not None or len(later.writes) > 1:
         return
     world = KernelFacts.of(kernel)
     for place, op in kernel.statements():

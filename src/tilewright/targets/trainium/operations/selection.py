@@ -51,7 +51,8 @@ def dropout(
     chance = column(run, prob, view, "prob")
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     reads = (view, chance) if isinstance(chance, View) else (view,)
-    record_result(run, out, run.emit("dropout", "dve", reads, (out,), mask=mask))
+    settings = {"operands": (chance,)}
+    record_result(run, out, run.emit("dropout", "dve", reads, (out,), mask=mask, settings=settings))
     if run.valued:
         values = numbers(run, view, mask)
         stays = run.chance.random(values.shape) >= column_values(run, chance, values.ndim)
@@ -88,7 +89,11 @@ def select_reduce(
     total = None if reduce_res is None else reduced_column(run, source, reduce_res)
     reads = [source, chooser, *([other] if isinstance(other, View) else [])]
     writes = (out,) if total is None else (out, total)
-    run.emit("select_reduce", "dve", reads, writes, mask=mask)
+    settings = {
+        "operands": (other,), "reverse_pred": reverse_pred,
+        "reduce": _reduction(reduce_op, reduce_cmd),
+    }  # fmt: skip
+    run.emit("select_reduce", "dve", reads, writes, mask=mask, settings=settings)
     if run.valued:
         holds = (read(run, chooser) != 0) ^ bool(reverse_pred)
         values = numbers(run, source, mask)
@@ -106,12 +111,18 @@ def _reduce_rows(
     contents."""
     if total is None:
         return
-    name = "maximum" if op is None else name_of(op, "reduce_op")
+    name, continues = _reduction(op, command)
     neutral(name)
     found = reduced(name, values, tuple(range(1, values.ndim))).reshape(total.shape)
-    if isinstance(command, ReduceCommand) and command.name == "reduce":
+    if continues:
         found = alu(name)(found, numbers(run, total))
     write(run, total, found)
+
+
+def _reduction(op: object, command: object) -> tuple[str, bool]:
+    """The operation, and whether it continues from the contents of the result's column."""
+    name = "maximum" if op is None else name_of(op, "reduce_op")
+    return name, isinstance(command, ReduceCommand) and command.name == "reduce"
 
 
 def range_select(
@@ -126,12 +137,19 @@ def range_select(
     view = tile(run, on_true_tile, "on_true_tile")
     bounds = [column(run, bound0, view, "bound0"), column(run, bound1, view, "bound1")]
     start = column(run, range_start, view, "range_start")
-    tests = [alu(name_of(comp_op0, "comp_op0")), alu(name_of(comp_op1, "comp_op1"))]
+    compare = name_of(comp_op0, "comp_op0"), name_of(comp_op1, "comp_op1")
+    tests = [alu(name) for name in compare]
     total = None if reduce_res is None else reduced_column(run, view, reduce_res)
     out = destination(run, dst, view.shape, dtype or view.dtype, "dve")
     columns = [v for v in (*bounds, start) if isinstance(v, View)]
     writes = (out,) if total is None else (out, total)
-    record_result(run, out, run.emit("range_select", "dve", (view, *columns), writes, mask=mask))
+    settings = {
+        "operands": (*bounds, start), "compare": compare, "otherwise": on_false_value,
+        "reduce": _reduction(reduce_op, reduce_cmd),
+    }  # fmt: skip
+    reads = (view, *columns)
+    made = run.emit("range_select", "dve", reads, writes, mask=mask, settings=settings)
+    record_result(run, out, made)
     if run.valued:
         values = numbers(run, view, mask).reshape(view.partitions, -1)
         place: Any = np.arange(view.columns, dtype=np.float32) + column_values(run, start, 2)

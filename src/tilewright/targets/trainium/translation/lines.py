@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from tilewright.parts.languages.python import literal
 from tilewright.targets.trainium.recording import Recorded
@@ -306,6 +306,52 @@ def _predicated(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]
     }  # fmt: skip
 
 
+def _dropout(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    if not reads:
+        raise UntranslatableError("random numbers of nl.rand")
+    chance = _operands(entry, reads[1:])[0]
+    yield "dropout", {"dst": writes[0], "data": reads[0], "prob": chance}
+
+
+def _reduced(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> dict[str, Value]:
+    """The arguments with which a selection reduces its rows, if it does."""
+    name, continues = cast("tuple[str, bool]", entry.settings["reduce"])
+    if len(writes) < 2:
+        return {}
+    if continues:
+        raise UntranslatableError("a reduction that continues from its column")
+    if reads[0].columns != entry.reads[0].columns:
+        raise UntranslatableError("a reduction under this mask")
+    return {"reduce_op": _operator(name), "reduce_res": writes[1],
+            "reduce_cmd": "nisa.reduce_cmd.reset_reduce"}  # fmt: skip
+
+
+def _select_reduce(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    yield "select_reduce", {
+        "dst": writes[0], "predicate": reads[1], "on_true": reads[0],
+        "on_false": _operands(entry, reads[2:])[0], **_reduced(entry, reads, writes),
+        "reverse_pred": "True" if entry.settings["reverse_pred"] else None,
+    }  # fmt: skip
+
+
+def _range_select(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    if reads[0].columns != entry.reads[0].columns:
+        raise UntranslatableError("a selection of positions under a mask")
+    low, high, start = _operands(entry, reads[1:])
+    first, second = cast("tuple[str, str]", entry.settings["compare"])
+    yield "range_select", {
+        "dst": writes[0], "on_true_tile": reads[0], "comp_op0": _operator(first),
+        "comp_op1": _operator(second), "bound0": low, "bound1": high,
+        **_reduced(entry, reads, writes), "range_start": start,
+        "on_false_value": literal(cast("float", entry.settings["otherwise"])),
+    }  # fmt: skip
+
+
+def _topk(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
+    count = literal(cast("int", entry.instruction.attributes["n"]))
+    yield "topk", {"val_dst": writes[0], "idx_dst": writes[1], "src": reads[0], "n": count}
+
+
 def _iota(entry: Recorded, reads: Sequence[Place], writes: Sequence[Place]) -> Made:
     yield "iota", {"dst": writes[0], **_pattern(entry, writes[0], entry.settings.get("index"))}
 
@@ -413,5 +459,6 @@ _LINES: Mapping[str, Callable[..., Made]] = {
     "reciprocal": _plain("reciprocal", "data"), "bn_stats": _plain("bn_stats", "data"),
     "bn_aggr": _plain("bn_aggr", "data"), "max8": _plain("max8", "src"),
     "tensor_partition_reduce": _over_partitions,
-    "nc_find_index8": _found, "nc_match_replace8": _found, "local_gather": _gathered,
+    "dropout": _dropout, "select_reduce": _select_reduce, "range_select": _range_select,
+    "topk": _topk, "nc_find_index8": _found, "nc_match_replace8": _found, "local_gather": _gathered,
 }  # fmt: skip
