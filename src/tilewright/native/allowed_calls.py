@@ -30,9 +30,15 @@ _VECTOR_CALLS = re.compile(r"_ZGV[bcdensv][NM](?:\d{1,2}|x)v{1,3}_(\w+)", re.ASC
 """The C library's mathematical functions on vectors, by the names of the vector ABIs."""
 _THREAD_CALLS = re.compile(
     r"pthread_(create|join|self|equal|(mutex|cond|barrier|spin)_\w+)|sched_yield|"
-    r"(GOMP|omp)_\w+"
+    r"GOMP_(?!(alloc|free|target\w*|parallel\w*_(start|end))$)\w+|"
+    r"omp_(get_(thread_num|(num|max)_threads|num_procs|(active_)?level|ancestor_thread_num|team_size)"
+    r"|in_parallel|in_final|set_num_threads|set_dynamic|(init|set|unset|destroy)_lock)"
 )
-"""Further functions for kernels with several threads, whose system calls are filtered."""
+"""Further functions for kernels with several threads, whose system calls are filtered.
+
+Of OpenMP's functions, only those are allowed that leave nothing which a later call could find. The
+harness restores what the two settings change.
+"""
 
 
 def mixes_threads(names: AbstractSet[str]) -> bool:
@@ -53,6 +59,13 @@ def refused_call(name: str, threads: int) -> str | None:
         return (
             "the kernel calls pthread_detach, but each thread must end before the kernel returns: "
             "call pthread_join instead."
+        )
+    if name.startswith("omp_") and threads > 1 and not _THREAD_CALLS.fullmatch(name):
+        return (
+            f"the kernel calls {name}. Of OpenMP's functions, a kernel may call only those that "
+            "return or set the number of threads or return the number of the calling thread, and "
+            "omp_init_lock, omp_set_lock, omp_unset_lock and omp_destroy_lock. A later call could "
+            "find what others leave."
         )
     if _THREAD_CALLS.fullmatch(name):
         if threads > 1:

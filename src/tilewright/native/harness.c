@@ -180,7 +180,6 @@ static void **look_up(char **names, int count) {
       _exit(NO_FUNCTION);
     }
 #ifdef WORKERS
-    if (!strncmp(names[i], "GOMP_", 5)) *(void **)&region_level = dlsym(RTLD_DEFAULT, "omp_get_level");
     found[i] = for_kernels(names[i], found[i]);
 #endif
   }
@@ -194,19 +193,30 @@ static char *map_at(char *address, size_t size, int protection, int image, off_t
   return address + size;
 }
 
+static struct { char *at; void **functions; size_t size; } table;
+
+static void fill_table(void) {
+  memcpy(table.at, table.functions, table.size);
+}
+
 /* sizes: of code, constants, data and zeros, whole pages each. */
-static void map_image(char *at, const size_t *sizes, int image, void **functions, int count) {
+static void map_image(char *at, const size_t *sizes, int image) {
   at = map_at(at, sizes[0], PROT_READ | PROT_EXEC, image, 0);
   at = map_at(at, sizes[1], PROT_READ, image, sizes[0]);
 #ifdef WORKERS
   own_data = at;
-  data_size = sizes[2] + sizes[3];
 #endif
   at = map_at(at, sizes[2], PROT_READ | PROT_WRITE, image, sizes[0] + sizes[1]);
-  at = map_at(at, sizes[3], PROT_READ | PROT_WRITE, -1, 0);
-  size_t table = (count * sizeof *functions + PAGE - 1) / PAGE * PAGE;
-  map_at(at, table, PROT_READ | PROT_WRITE, -1, 0);
-  memcpy(at, functions, count * sizeof *functions);
+  table.at = map_at(at, sizes[3], PROT_READ | PROT_WRITE, -1, 0);
+  at = map_at(table.at, (table.size + PAGE - 1) / PAGE * PAGE, PROT_READ | PROT_WRITE, -1, 0);
+#ifdef WORKERS
+  data_size = sizes[2];
+  zeros_size = at - own_data - data_size;
+  first_data = malloc(data_size + 1);
+  if (!first_data) _exit(NOT_MAPPED);
+  memcpy(first_data, own_data, data_size);
+#endif
+  fill_table();
 }
 
 /* How a processor rounds, and which floating-point numbers it takes for zero or as faults. Each call
@@ -246,7 +256,7 @@ static __attribute__((noinline)) void call_below(kernel_fn *kernel, void **p, si
   char *own = __builtin_alloca(OWN_STACK);
   __asm__ volatile("" : : "r"(own) : "memory");
 #ifdef WORKERS
-  stack_begin = own;
+  stack_begin = memset(own, 0, OWN_STACK);  /* the kernel could reach it as well */
 #endif
   if (overwritten) overwrite_stack(overwritten);
   kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
@@ -282,7 +292,8 @@ int main(int argc, char **argv) {
   close(inputs);
   close(outputs);
   int functions = argc - FIRST - 2 * arrays;
-  void **found = look_up(argv + FIRST + 2 * arrays, functions);
+  table.functions = look_up(argv + FIRST + 2 * arrays, functions);
+  table.size = functions * sizeof *table.functions;
   size_t sizes[4];
   for (int i = 0; i < 4; i++) sizes[i] = strtoull(argv[CODE + i], 0, 10);
   kernel_fn *kernel = (kernel_fn *)strtoull(argv[ENTRY], 0, 10);
@@ -297,7 +308,7 @@ int main(int argc, char **argv) {
   struct reply ready = {.argument = NOWHERE};
   answer(&ready);
   forbid_system_calls();
-  map_image((char *)strtoull(argv[BASE], 0, 10), sizes, atoi(argv[IMAGE]), found, functions);
+  map_image((char *)strtoull(argv[BASE], 0, 10), sizes, atoi(argv[IMAGE]));
 #ifdef WORKERS
   call_below(no_kernel, (void *[MOST]){0}, 0);  /* finds where the stack begins */
   if (creates_threads) stack = 0;  /* the stack is discarded instead */
@@ -308,6 +319,7 @@ int main(int argc, char **argv) {
     set_usual_modes();
 #ifdef WORKERS
     forget_earlier_calls();
+    fill_table();
 #endif
     call_below(kernel, p, stack ? stack + deep : 0);
     deep = 0;

@@ -57,7 +57,7 @@ _MODES = (
     "floating-point exceptions, denormal numbers as zero, or the direction of string instructions)."
 )
 _LEFT = (
-    "the kernel returned while one of its threads was not joined, or inside a parallel region: "
+    "the kernel returned while one of its threads was not joined: "
     "call pthread_join for each thread in the call of the kernel that creates this thread."
 )
 _KINDS: Mapping[int, tuple[FailureKind, str]] = {

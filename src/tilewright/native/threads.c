@@ -2,10 +2,11 @@
    started before the first call. Afterwards the system starts none: `pthread_create`, which OpenMP's
    runtime calls too, hands work to one of these, and asking for more ends the process.
 
-   A kernel that creates threads itself is not examined for what it keeps from call to call
-   (conditions/), so it can keep nothing: each of its threads begins with a stack of zeros and must
-   have been joined when the kernel returns. Before each call, its static variables have their
-   initial values again, and what lies below its stack is zero.
+   A kernel with several threads is not examined for what it keeps from call to call (conditions/).
+   Before each call, its static variables therefore have their initial values again, and OpenMP has
+   its initial number of threads. A kernel that creates threads itself can keep nothing on stacks
+   either: each of its threads begins with a stack of zeros and must have been joined when the kernel
+   returns, and before each call, what lies below its stack is zero.
 
    Compiled in front of harness.c. Waiting and waking is all that needs the operating system. */
 #define _GNU_SOURCE
@@ -36,10 +37,13 @@ static struct worker workers[WORKERS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all_ready; /* to start takes system calls that are refused later */
 static int creates_threads; /* whether the kernel calls pthread_create */
-static char *own_data; /* writable memory of the kernel: its static variables */
-static size_t data_size;
+static int uses_openmp;
+static char *own_data; /* writable memory of the kernel: static variables, and a table after them */
+static char *first_data; /* what is there at first, in the beginning; the rest is zero */
+static size_t data_size, zeros_size;
 static char *stack_begin; /* where the stack of the kernel begins in the calling thread */
-static int (*region_level)(void); /* OpenMP's omp_get_level, in kernels that use OpenMP */
+static void (*set_threads)(int), (*set_dynamic)(int); /* omp_set_num_threads and omp_set_dynamic */
+static int threads_at_first; /* omp_get_max_threads before the first call */
 static void refuse(int reason, void *caller); /* harness.c: answers with it and ends the process */
 static void own_signal_stack(void);
 
@@ -70,7 +74,7 @@ static void find_own_stack(struct worker *self) {
 /* Leaves two pages between the stack of `work` and the one of `run`, so that a whole page begins
    between them. */
 static __attribute__((noinline)) void *call_below_spare(struct worker *self) {
-  self->begin = __builtin_alloca(SPARE);
+  self->begin = memset(__builtin_alloca(SPARE), 0, SPARE);
   __asm__ volatile("" : : "r"(self->begin) : "memory");
   void *result = self->run(self->argument);
   __asm__ volatile("" : : "r"(self->begin) : "memory");
@@ -83,13 +87,21 @@ static int discard(char *from, char *to) {
   return madvise(from, end - (uintptr_t)from, MADV_DONTNEED);
 }
 
-/* Private memory that was mapped from a file has the contents of the file again. A part of the range
-   below a stack that is not mapped yet is reported as ENOMEM, and the rest is discarded. */
+/* A part of the range below a stack that is not mapped yet is reported as ENOMEM, and the rest is
+   discarded. Static variables are written: to discard them interrupts the cores of all threads. */
 static void forget_earlier_calls(void) {
-  if (!creates_threads) return;
-  uintptr_t lowest = ((uintptr_t)stack_begin - MOST_OF_STACK) / SPARE * SPARE;
-  if (discard((char *)lowest, stack_begin) && errno != ENOMEM) abort();
-  if (data_size && discard(own_data, own_data + data_size)) abort();
+  if (creates_threads) {
+    uintptr_t lowest = ((uintptr_t)stack_begin - MOST_OF_STACK) / SPARE * SPARE;
+    if (discard((char *)lowest, stack_begin) && errno != ENOMEM) abort();
+  }
+  if (uses_openmp) {
+    set_threads(threads_at_first);
+    set_dynamic(0);
+  }
+  if (creates_threads || uses_openmp) {
+    memcpy(own_data, first_data, data_size);
+    memset(own_data + data_size, 0, zeros_size);
+  }
 }
 
 static void *return_at_once(void *given) {
@@ -170,14 +182,22 @@ static int create_for_kernel(pthread_t *id, const pthread_attr_t *, void *(*run)
 }
 
 static void *for_kernels(const char *name, void *found) {
+  if (!uses_openmp && (!strncmp(name, "GOMP_", 5) || !strncmp(name, "omp_", 4))) {
+    int (*most_threads)(void) = dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+    *(void **)&set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    *(void **)&set_dynamic = dlsym(RTLD_DEFAULT, "omp_set_dynamic");
+    if (!most_threads || !set_threads || !set_dynamic) _exit(8);
+    threads_at_first = most_threads();
+    uses_openmp = 1;
+  }
   if (strcmp(name, "pthread_create")) return found;
   creates_threads = 1;
   return (void *)create_for_kernel;
 }
 
-/* Whether a thread that the kernel created is not joined, or a parallel region of OpenMP is open. */
+/* Whether a thread that the kernel created is not joined. */
 static int threads_are_left(void) {
-  int left = region_level && region_level() > 0;
+  int left = 0;
   pthread_mutex_lock(&lock);
   for (int i = 0; i < WORKERS; i++) left |= workers[i].of_kernel && workers[i].state != FREE;
   pthread_mutex_unlock(&lock);

@@ -49,6 +49,11 @@ _OF_THE_PROCESSOR = re.compile(
 )
 """Functions of the compiler that read or change registers which no ordinary code of a kernel uses,
 or flags of floating-point operations. A call could leave there what a later call finds."""
+_OF_OPENMP = re.compile(r"\b(?:__builtin_)?GOMP_\w+|\bweakref\b", re.ASCII)
+"""Functions of OpenMP's runtime that compilers call for pragmas, and a way to give such a function
+another name. A kernel that calls them itself could count its calls, for instance by the sections
+that it has not begun.
+"""
 _RAW_STRING = re.compile(r"\b(?:u8|u|U|L)?R\"")
 _DIRECTIVE = re.compile(r"[ \t\f\v]*(?:#|%:)[ \t\f\v]*(\w*)(.*)")
 _INCLUDE = re.compile(r"""\s*(?:<([^>]*)>|"([^"]*)")\s*""")
@@ -218,6 +223,12 @@ def _forbidden(
         return (
             f"{of_the_processor.group()} is not allowed in a kernel: it reads or changes a state "
             "of the processor that remains after a call. Compute outputs from the inputs only"
+        )
+    of_openmp = _OF_OPENMP.search(line)
+    if of_openmp:
+        return (
+            f"{of_openmp.group()} is not allowed in a kernel: only the compiler may call the "
+            "functions of OpenMP's runtime. Use pragmas instead"
         )
     for name in _RESERVED.findall(_TOKENS.sub("", line)):
         is_own = own_names is not None and own_names.fullmatch(name)

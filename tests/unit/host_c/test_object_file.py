@@ -231,6 +231,13 @@ def test_functions_of_threads_are_for_kernels_that_may_have_them(name: str) -> N
     assert linked(written.bytes(), 2).calls == (name,)
 
 
+def test_functions_of_openmp_that_leave_something_are_refused() -> None:
+    for name in ("omp_set_schedule", "omp_test_lock", "omp_alloc"):
+        assert f"calls {name}. Of OpenMP" in refusal(relocated(PLT32, Name(name)), threads=2)
+    for name in ("GOMP_alloc", "GOMP_parallel_start", "GOMP_target_ext"):
+        assert f"calls {name}," in refusal(relocated(PLT32, Name(name)), threads=2)
+
+
 @pytest.mark.parametrize(
     "name", ["memcpy", "bcmp", "sincosf", "tanh", "_ZGVdN8v_expf", "_ZGVnN4v_sinf", "__udivti3"]
 )
