@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tilewright.core.records import Artifact, Candidate, Measured, Verdict
@@ -20,6 +22,12 @@ pytestmark = [
     ),
 ]
 TARGET = create_fp32_target()
+
+
+@cache
+def task_of(name: str) -> Task:
+    """One for all tests, because it computes the errors of honest kernels once."""
+    return TARGET.open(name, {"checks": 4})
 
 
 def latency(task: Task, source: str) -> float:
@@ -45,7 +53,7 @@ def latency(task: Task, source: str) -> float:
     ],
 )
 def test_every_baseline_is_right(name: str) -> None:
-    task = TARGET.open(name, {"checks": 4})
+    task = task_of(name)
     cycles = {variant: latency(task, source) for variant, source in task.baselines.items()}
     assert set(cycles) == {"naive", "library", "tuned", "fsm"}
     assert cycles["tuned"] < cycles["naive"]
@@ -53,7 +61,7 @@ def test_every_baseline_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tinympc-forward", "tinympc-backward"])
 def test_the_rewrites_in_sequence_beat_the_loop_unroller(name: str) -> None:
-    task, machine = TARGET.open(name, {"checks": 4}), Machine.of(TARGET.brief())
+    task, machine = task_of(name), Machine.of(TARGET.brief())
     kernel = read(task.start, machine)
     best = start = latency(task, task.start)
     for step in ("offload", "offload", "share", "forward", "carry", "hoist-loads", "fences"):
