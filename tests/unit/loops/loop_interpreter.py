@@ -53,7 +53,8 @@ _FUNCTIONS: dict[str, Any] = {
             ("ends", lambda a: np.full(len(a), a[len(a) // 2 - 1])),
         )
     },
-    "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0], "v_same": lambda a: a,
+    "v_ends": lambda a: np.full(len(a), a[-1]), "v_first": lambda a: a[0],
+    "v_same": lambda a: a,
 }  # fmt: skip
 
 
@@ -160,6 +161,9 @@ class Interpreter:
             if expr.function in ("v_splat", "v_bits", "v_wide", "v_double"):
                 assert np.ndim(arguments[0]) == 0
                 return np.full(self.kernel.lanes, arguments[0])
+            if expr.function == "v_across":
+                first, rest, lane = arguments
+                return np.concatenate([first, rest])[int(lane) : int(lane) + len(first)]
             if expr.function.startswith("v_"):
                 assert all(np.ndim(a) == 1 for a in arguments), expr
             else:

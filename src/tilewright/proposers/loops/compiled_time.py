@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright.proposers.loops.analysis.changes import element_types, reduction_of, set_by
+from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.analysis.recurrences import (
     CHEAP_CALLS,
     Types,
@@ -50,6 +51,9 @@ _COMBINED = 10.0
 """Cost of a function that combines the lanes of a vector."""
 _DIVISION, _VECTOR_DIVISION = 4.0, 10.0
 _ACCESS, _CONVERSION, _CHOICE = 0.5, 2.0, 2.0
+_ACROSS_LINES = 0.75
+"""The additional cost of a vector that lies in two lines of a cache."""
+_LINE_BYTES = 64
 _NEAR = 16
 """Maximum distance of elements, in elements, that lie in the same line of a cache."""
 _FAR = 3.0
@@ -164,6 +168,8 @@ def _operations(
         if isinstance(expr, (Element, Load)) and loop is not None:
             stride = types.stride(expr, loop) or 0
         cost = _cost(expr, is_vector) * (max(1, stride) if lanes > 1 else 1)
+        if isinstance(expr, Load) and loop is not None and _is_across_lines(expr, loop):
+            cost += _ACROSS_LINES * size / _LINE_BYTES
         if isinstance(expr, Element) and stride > _NEAR:
             waiting += _FAR
         if is_vector:
@@ -175,6 +181,12 @@ def _operations(
     held = sum(isinstance(s, Declare) and s.type == "vector" for s in body)
     spilled = max(0, held - _REGISTERS) * _SPILL
     return vectors + scalars / _SCALARS_PER_CYCLE + waiting + spilled
+
+
+def _is_across_lines(load: Load, loop: For) -> bool:
+    """Whether the vectors that a loop over vectors accesses are not at multiples of their size."""
+    terms, place = linear(load.subscripts[-1])
+    return Var(loop.variable) in terms and bool((loop.first + place) % loop.step)
 
 
 def _cost(expr: Expr, is_vector: bool) -> float:

@@ -82,6 +82,11 @@ static inline vf v_rint(vf a) {
     "v_running_least": "",
     "v_before": "",
     "v_ends": "static inline vf v_ends(vf a) { return __builtin_shuffle(a, (vi){0} + LAST); }",
+    "v_across": """\
+/* the vector that begins at lane `first` of a and continues in b */
+static inline vf v_across(vf a, vf b, const int first) {
+  return __builtin_shuffle(a, b, PLACES + first);
+}""",
     # The bits of 32-bit integers in the lanes; sums that are too large wrap around.
     "v_bits": "static inline vf v_bits(unsigned a) { return (vf)((vi){0} + (int)a); }",
     "v_bits_plus": """\

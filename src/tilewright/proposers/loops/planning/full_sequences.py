@@ -56,6 +56,8 @@ neighbours often add to the same element.
 """
 _FLOAT = 4
 """Bytes of a float."""
+_ROWS = (1, 2)
+"""Numbers of rows of a stencil that are computed at once, of which several use the same vectors."""
 _LANES = (32, 16)
 """Numbers of iterations that run side by side."""
 _LANES_OF_ROWS = 8
@@ -95,6 +97,7 @@ class Whole:
         kernel = self.rolled(kernel, rolled)
         ways: list[_Way] = [
             (self.prepared, vectors, self.chained),
+            *((self.prepared, vectors, partial(self.neighbouring, rows)) for rows in _ROWS),
             (self.prepared, self.kept, vectors, tiles, self.chained),
             (self.prepared, self.packed, self.kept, vectors, tiles),
             (self.prepared, self.packed, vectors),
@@ -190,6 +193,21 @@ class Whole:
                     break
                 steps.append((found[-1][0], kernel))
                 kernel = found[-1][1]
+        return kernel
+
+    def neighbouring(self, rows: int, kernel: Kernel, steps: Steps) -> Kernel:
+        """Loads each vector of overlapping ones once, and computes `rows` rows at once."""
+        for number in reversed(range(len(loops(kernel)))) if "neighbours" in self._offered else ():
+            made: Steps = []
+            here, path = kernel, around(kernel, number)
+            if rows > 1 and len(path) > 1 and path[-2].step == 1 and "jam" in self._offered:
+                place = next(n for n in range(number) if _is_outside(n, kernel, number))
+                here = _jammed(kernel, place, rows, made)
+            step = Step("neighbours", number)
+            after = step.applied(here)
+            if after is not None:
+                steps += [*made, (step, here)]
+                kernel = after
         return kernel
 
     def chained(self, kernel: Kernel, steps: Steps) -> Kernel:

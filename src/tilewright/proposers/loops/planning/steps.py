@@ -14,6 +14,7 @@ from tilewright.proposers.loops.rewrites.angles import without_branches
 from tilewright.proposers.loops.rewrites.bytes import unsigned_by_signed
 from tilewright.proposers.loops.rewrites.interleave import interleave
 from tilewright.proposers.loops.rewrites.lanes import lanes as in_lanes
+from tilewright.proposers.loops.rewrites.neighbours import neighbours
 from tilewright.proposers.loops.rewrites.order import block, exchange
 from tilewright.proposers.loops.rewrites.pack import pack
 from tilewright.proposers.loops.rewrites.parallelise import share
@@ -47,10 +48,11 @@ _APPLY: Mapping[str, Callable[[Kernel, int, int], Kernel]] = {
     "roll": lambda kernel, loop, _: roll(kernel, loop),
     "weigh": lambda kernel, loop, _: weigh(kernel, loop),
     "angles": lambda kernel, loop, _: without_branches(kernel, loop),
+    "neighbours": lambda kernel, loop, _: neighbours(kernel, loop),
 }
 _WITHOUT_FACTOR = (
     "reciprocal", "exchange", "keep", "split", "interleave", "tabulate", "pack", "bytes",
-    "roll", "weigh", "angles",
+    "roll", "weigh", "angles", "neighbours",
 )  # fmt: skip
 TECHNIQUES = tuple(_APPLY)
 _BESIDE_VARYING = ("vectorise", "accumulators", "lanes", "jam", "keep")
@@ -82,6 +84,7 @@ _SENTENCES = {
     "weigh": "compute the sum of a running sum in the loop over {variable} as a weighted sum",
     "angles": "compute sines and cosines in the loop over {variable} without a branch for large "
     "angles",
+    "neighbours": "load each vector in the loop over {variable} once, and combine neighbours",
     "interleave": "move each load in the loop over {variable} to just before its use",
 }
 

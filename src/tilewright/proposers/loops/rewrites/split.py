@@ -86,7 +86,7 @@ def split(kernel: Kernel, number: int) -> Kernel:
         return nested(kernel, number)
     last = loop.first + loop.trips * loop.step
     if _can_be_written_out(loop):
-        return _written_out(kernel, number)
+        return written_out(kernel, number)
     if any(isinstance(s, For) and _can_be_written_out(s) for s in statements(loop.body)):
         raise NotApplicableError("an inner loop must be unrolled first")
     points = sorted({p for e in expressions(loop.body) for p in _points(e, loop)})
@@ -129,7 +129,7 @@ def _can_be_written_out(loop: For) -> bool:
     return short and any(_compares_sums(e, loop) for e in expressions(loop.body))
 
 
-def _written_out(kernel: Kernel, number: int) -> Kernel:
+def written_out(kernel: Kernel, number: int) -> Kernel:
     """The kernel in which each iteration of a loop is written separately."""
     loop = loops(kernel)[number]
     taken = names_in(kernel)
