@@ -216,11 +216,11 @@ class TrackedArray(NDArrayOperatorsMixin):
 
     def max(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
         """Maxima along one or several axes; comparing rounds nothing."""
-        return self._each(lambda part: np.max(part, axis=axis, keepdims=keepdims))
+        return self._largest(1, lambda part: np.max(part, axis=axis, keepdims=keepdims))
 
     def min(self, axis: Any = None, keepdims: bool = False, **_: object) -> TrackedArray:
         """Minima, as maxima."""
-        return self._each(lambda part: np.min(part, axis=axis, keepdims=keepdims))
+        return self._largest(-1, lambda part: np.max(part, axis=axis, keepdims=keepdims))
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *operands: Any, **more: Any) -> Any:
         """Arithmetic. With `out=`, the result is also a new array, which is sufficient for `a +=
@@ -239,7 +239,8 @@ class TrackedArray(NDArrayOperatorsMixin):
             axis, keepdims = more.get("axis", 0), bool(more.get("keepdims", False))
             return reduction[function](operands[0], axis, keepdims)
         if method == "accumulate" and function in (np.maximum, np.minimum):
-            return operands[0]._so_far(function, more.get("axis", 0))
+            sign, axis = 1 if function is np.maximum else -1, more.get("axis", 0)
+            return operands[0]._largest(sign, lambda part: np.maximum.accumulate(part, axis))
         if method != "__call__":
             raise _unsupported(function, method)
         if function in _COMPARISONS:
@@ -269,14 +270,20 @@ class TrackedArray(NDArrayOperatorsMixin):
         held = _computed(self.ways, lambda way, value: way.held(value), same)
         return TrackedArray(exact, None, held, self.ways, self.format)
 
-    def _so_far(self, function: np.ufunc, axis: int) -> TrackedArray:
-        """The largest or smallest of each element and all earlier ones, with its deviation."""
-        exact = function.accumulate(self.exact, axis)
-        places: Array = np.indices(exact.shape, sparse=True)[axis]
-        at = np.maximum.accumulate(np.where(self.exact == exact, places, 0), axis)
-        known = self._deviation
-        deviation = None if known is None else np.take_along_axis(known, at, axis)
-        results = [function.accumulate(result, axis) for result in self.results]
+    def _largest(self, sign: int, largest: Callable[[Array], Array]) -> TrackedArray:
+        """The results of `largest`, or with the sign -1 those of the function for smallest values.
+
+        Another element is the result if its error exceeds its distance from the exact result, so
+        each element counts with its deviation less a part of this distance (see `_carried`).
+        """
+        with np.errstate(invalid="ignore"):
+            exact = sign * largest(sign * self.exact)
+            deviation = None
+            if self._deviation is not None:
+                part = sign / MOST_DEVIATIONS
+                found = largest(self.deviation + part * self.exact) - part * exact
+                deviation = np.where(np.isfinite(exact), np.fmax(found, 0.0), 0.0)
+            results = _computed(self.ways, lambda _, one: sign * largest(sign * one), self.results)
         return TrackedArray(exact, deviation, results, self.ways, self.format)
 
     def _each(self, change: Callable[[Array], Array]) -> TrackedArray:

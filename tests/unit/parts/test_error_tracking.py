@@ -104,18 +104,24 @@ def test_a_smaller_value_may_become_the_maximum_by_its_error(
     rough = TrackedArray(np.ones(1), np.full(1, 0.01), [], ())
     assert np.maximum(rough, other).deviation == pytest.approx(deviation, abs=1e-9)
     assert np.minimum(rough * -1, -other).deviation == pytest.approx(deviation, abs=1e-7)
+    both = TrackedArray(np.array([1.0, other]), np.array([0.01, 0.0]), [], ())
+    assert both.max().deviation == pytest.approx(deviation, abs=1e-9)
+    assert (both * -1).min().deviation == pytest.approx(deviation, abs=1e-7)
+    assert np.maximum.accumulate(both).deviation[1] == pytest.approx(deviation, abs=1e-9)
 
 
 def test_infinite_values_and_no_values_add_no_deviation_to_a_maximum() -> None:
     rough = TrackedArray(np.array([np.inf, -np.inf, np.nan, 1.0]), np.full(4, 0.01), [], ())
     assert np.maximum(rough, np.array([1.0, 1.0, 1.0, np.inf])).deviation[1:].max() <= 1e-9
+    assert rough[:2].max().deviation <= 1e-9
+    assert rough[[1, 3]].max().deviation == pytest.approx(0.01)
 
 
 def test_the_largest_so_far_has_the_deviation_of_its_element() -> None:
     values = TrackedArray.given(np.array([[1.0, 3.0, 2.0, 5.0]], np.float32), HONEST)
     scaled = values * TrackedArray.given(np.array([[1.5, 1.5, 1e-6, 1.5]], np.float32), HONEST)
     found = np.maximum.accumulate(scaled, axis=1)
-    assert (found.deviation == scaled.deviation[:, [0, 1, 1, 3]]).all()
+    assert found.deviation == pytest.approx(scaled.deviation[:, [0, 1, 1, 3]])
 
 
 def test_tiny_and_large_elements_have_deviations_of_their_own() -> None:

@@ -232,6 +232,26 @@ def test_results_that_differ_less_than_rounding_allows_are_no_measure() -> None:
         honest_errors(attention, lambda: drawn)
 
 
+def test_a_maximum_may_not_have_the_errors_of_values_that_are_far_from_it() -> None:
+    """In every second row, there are also large negative values."""
+
+    def largest(given: Mapping[str, Any]) -> dict[str, Any]:
+        products, factors = given["A"] @ given["B"], given["far"]
+        return {"C": np.max(np.concatenate([products, -abs(products) * factors], 1), axis=1)}
+
+    def drawn(seed: int) -> dict[str, np.ndarray]:
+        far = np.where(np.arange(64)[:, None] % 2, np.float32(1e4), np.float32(0))
+        return {**operands(seed, 64, 32, 16), "far": far}
+
+    seeds = iter(range(100))
+    allowed = honest_errors(largest, lambda: drawn(next(seeds)))["C"].allowed
+    expected = follow(largest, drawn(101))["C"]
+    right = largest(drawn(101))["C"]
+    assert error_of(deviations(right, expected)).over(allowed) < 1
+    right[1::2] *= np.float32(1 + 2.0**-9)
+    assert error_of(deviations(right, expected)).over(allowed) > 1
+
+
 def test_inputs_that_a_narrower_type_holds_are_not_rounded_by_it() -> None:
     values = np.array([1.0, 1.0 + 2.0**-6, 1.0 + 2.0**-12], np.float32)
     found = follow(lambda given: {"B": narrowed(given["A"], 8)}, {"A": values})["B"]
