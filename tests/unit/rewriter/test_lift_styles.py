@@ -77,6 +77,8 @@ BODIES = {
     "numbers of narrow types": "_Bool odd = 0; const uint8_t n = 3; for (int i = 0; i < 40; i++)"
     " { uint16_t at = (uint16_t)(i % 8); mvin(A[i], SPAD(at + (odd ? 512 : 0)), 16, n);"
     " odd = !odd; }",
+    "a large number of 64 bits": "unsigned long far = 1ul << 40;"
+    " for (int i = 0; i < 40; i++) mvin(A[i + (far >> 40)], SPAD(i), 16, 1);",
     "either of two conditions of which one is a constant": "enum { NO, YES };"
     " for (int i = 0; i < 20; i++) { mvin(A[i], SPAD(NO || i > 4 ? 1 : 2), 16, 1);"
     " mvin(A[i], SPAD(i > 6 || NO ? 3 : 4), 16, 1 + (YES || i > 4));"
@@ -153,6 +155,9 @@ def test_the_style_is_modelled(machine: Machine, tmp_path: Path, name: str) -> N
         " mvin(A[0], SPAD(99 + i / 2), 16, 1); if (i % 3 < 0) fence(); }",
         "int x = -7; mvin(A[0], SPAD(99 + x / 2), 16, 1); mvin(A[0], SPAD(99 + x % 4), 16, 1);",
         "uint8_t x = 250; x += 10; mvin(A[x], SPAD(x), 16, 1);",
+        "uint32_t x = 3; x += 1ull << 33; mvin(A[x], SPAD(x), 16, 1);",
+        "unsigned x = 0; for (int i = 0; i < 4; i++) { x = 3 + i * (1ll << 32); "
+        "mvin(A[x], SPAD(x), 16, 1); }",
         "uint8_t x = 250; for (int i = 0; i < 40; i++) { mvin(A[0], SPAD(x), 16, 1); x += 10; }",
         "for (int i = 0; i < 40; i++) mvin(A[0], SPAD((uint8_t)(i * 16)), 16, 1);",
         "for (int i = 0; i < 40; i++) { _Bool f = i; mvin(A[0], SPAD(f), 16, 1); }",

@@ -1,5 +1,9 @@
-"""Integer types narrower than `int`: values that do not fit wrap around, which the IR cannot
-express."""
+"""Integer types of at most 32 bits: values that do not fit wrap around, which the IR cannot
+express.
+
+Variables of 32 bits are assumed to hold all values that depend on loops. Only their constants are
+checked.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,10 @@ _RANGES = {
     "int16_t": (-32768, 32767),
     "uint16_t": (0, 65535),
 }
+_WORDS = frozenset(("int", "signed", "unsigned", "int32_t", "uint32_t"))
+_LOWEST, _HIGHEST = -(1 << 31), (1 << 32) - 1
+"""The numbers that either a signed or an unsigned integer of 32 bits can hold. Local addresses keep
+their bits in both."""
 
 
 def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
@@ -27,6 +35,10 @@ def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
     changes.
     """
     limits = _limits(kind)
+    if limits is None and isinstance(value, Expr) and _has_32_bits(kind):
+        if all(_LOWEST <= n <= _HIGHEST for n in (value.const, *(c for _, c in value.terms))):
+            return value
+        raise NotModelled(f"a constant does not fit the type {kind}")
     if limits is None or not isinstance(value, Expr):
         return value  # conditions are 0 or 1, and addresses never have these types
     low, high = bounds(value, ranges)
@@ -34,6 +46,11 @@ def stored(kind: str, value: Value, ranges: Mapping[str, Bounds]) -> Value:
     if flips or (limits[0] <= low and high <= limits[1]):
         return value
     raise NotModelled(f"a number may not fit its type {kind}")
+
+
+def _has_32_bits(kind: str) -> bool:
+    words = set(kind.split())
+    return bool(words & _WORDS) and "long" not in words
 
 
 def is_narrow(kind: str) -> bool:

@@ -14,7 +14,7 @@ from tree_sitter import Node
 from tilewright.proposers.rewriter.expr import Bounds
 from tilewright.proposers.rewriter.ir import Array, Condition
 from tilewright.proposers.rewriter.lifting.choice import choice
-from tilewright.proposers.rewriter.lifting.narrow_integers import is_narrow, stored
+from tilewright.proposers.rewriter.lifting.narrow_integers import stored
 from tilewright.proposers.rewriter.lifting.symbolic_values import NotModelled, Value
 
 
@@ -54,13 +54,13 @@ class Scope:
         """Declare a variable, of this integer type if one is given. It may have no value yet."""
         self.count[0] += 1
         self.slots[name] = self.count[0]
-        if is_narrow(kind):
+        if kind:
             self.kinds[self.count[0]] = kind
         if value is not None:
             self.state[self.count[0]] = stored(kind, value, self.ranges)
 
     def kind(self, name: str) -> str:
-        """The type of a variable whose numbers may wrap around; None for others."""
+        """The type of a variable; empty if it is not known."""
         return self.kinds.get(self.slots.get(name, 0), "")
 
     def get(self, name: str) -> Value | None:
