@@ -62,7 +62,7 @@ from tilewright.search.events import (
 )
 from tilewright.search.in_process import ManyThreads, OneThread
 from tilewright.search.loop import Search
-from tilewright.search.processes import Processes
+from tilewright.search.processes import Coming, Processes
 from tilewright.search.proposing import Batches, Way
 from tilewright.search.reuse import ReuseFirst, reused_schedules
 from tilewright.search.steps import SearchTask
@@ -151,6 +151,7 @@ class Session:
         self._clocked = monotonic()
         self._limited = ""  # the necessary work in progress, which the clock limits
         self._has_tried = False
+        self._has_survey = False
         self._is_holding: Callable[[], bool] = lambda: False
         self._compared = False
         self._has_baselines = bool(baselines(storage, run.id))
@@ -219,7 +220,7 @@ class Session:
         stack.enter_context(closing(executor))
         if isinstance(executor, ScreenedExecutor):
             self._is_holding = lambda: executor.is_holding
-        search = self._assemble(executor, worker_count(self._opened, workers), stack)
+        search = self._assemble(executor, worker_count(self._opened, workers), history, stack)
         began = monotonic()
         if not history and self._examination is not None:
             history = self._modelled_start(self._examination, evaluated)
@@ -233,7 +234,6 @@ class Session:
         if self._examination is None:
             self._reserve(RESERVED_STARTS * max(history[0].wall_s, monotonic() - began))
             self._evaluate_baselines(executor)
-        self._survey()
         if self._parts.models.names and history[-1].iteration == 0:
             self._hear(
                 ModelsForecast(*self._parts.models.forecast(self._opened, self._storage, self._run))
@@ -293,6 +293,7 @@ class Session:
         """Complete the examination, and confirm and explain the winner. Returns the reason why this
         is not complete, if the time ended; a later session may complete it.
         """
+        self._survey()
         winner = Winner(
             self._storage,
             self._run.id,
@@ -363,22 +364,29 @@ class Session:
             kernels = evaluate_baselines(self._opened, executor, self._deliver, tuned)
             self._storage.keep(self._run.id, Baselines(kernels))
 
+    @property
+    def _readers(self) -> tuple[FindsUnsupportedCode, ...]:
+        return tuple(p for p in self._parts.others if isinstance(p, FindsUnsupportedCode))
+
     def _survey(self) -> None:
         """Find once per run the parts of the starting kernel that a proposer does not change, with
-        the reasons.
+        the reasons. This takes seconds for a large kernel, in which other processes already make
+        the first proposals.
         """
-        if self._storage.kept(self._run.id, Survey):
+        if self._has_survey or self._storage.kept(self._run.id, Survey):
             return
+        self._has_survey = True
         brief, source = self._opened.target.brief(), self._opened.task.start
         parts = (
             part
-            for proposer in self._parts.others
-            if isinstance(proposer, FindsUnsupportedCode)
+            for proposer in self._readers
             for part in proposer.left_alone(brief, source, self._opened.task.workload)
         )
         self._storage.keep(self._run.id, Survey(tuple(parts)))
 
-    def _assemble(self, executor: Executor, workers: int, stack: ExitStack) -> Search:
+    def _assemble(
+        self, executor: Executor, workers: int, history: History, stack: ExitStack
+    ) -> Search:
         settings, opened = self._settings, self._opened
         processes = min(workers, settings.beam, usable_cores())
         author = self._authors.open(stack)
@@ -397,7 +405,9 @@ class Session:
         if getattr(author.proposer, "waits", False):
             way = ManyThreads(task)
         elif getattr(author.proposer, "parallel", False):
-            way = stack.enter_context(Processes(task, processes))
+            coming = None if history else Coming(opened.task.start, self._readers)
+            way = Processes(task, processes, meanwhile=self._survey, coming=coming)
+            stack.enter_context(way)
         return Search(
             strategy=strategy,
             batches=Batches(task, strategy, way, self._hear),

@@ -208,7 +208,7 @@ def test_optimize_returns_and_stores_the_result(world: World, tmp_path: Path) ->
     assert best is not None
     assert best.candidate.id == summary.best_candidate_id
     kinds = [kind for _, kind, _ in storage.events(stored.id)]
-    assert kinds == ["RunStarted", "Survey", *["IterationFinished"] * 3, "Stopped"]
+    assert kinds == ["RunStarted", *["IterationFinished"] * 3, "Stopped", "Survey"]
 
 
 class ShownProposer(ToyProposer):

@@ -20,6 +20,7 @@ from typing import Self
 
 from tilewright.core.errors import InputError, InternalError
 from tilewright.core.records import History, Trial
+from tilewright.core.roles import FindsUnsupportedCode
 from tilewright.sandbox.child import Child
 from tilewright.sandbox.forking import Prepared, prepared
 from tilewright.search.in_process import Answers, Lazy
@@ -46,6 +47,15 @@ class Asked:
     trials: tuple[Trial, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """The kernel for which a process will soon propose, and the proposers that can already read
+    it."""
+
+    source: str
+    readers: tuple[FindsUnsupportedCode, ...]
+
+
 @contextmanager
 def kept_processes() -> Iterator[None]:
     """In this block, each search takes the processes of an earlier search that have imported the
@@ -65,9 +75,20 @@ def kept_processes() -> Iterator[None]:
 
 
 class Processes:
-    """A context manager that proposes in up to `count` processes."""
+    """A context manager that proposes in up to `count` processes.
 
-    def __init__(self, task: SearchTask, count: int = 2) -> None:
+    `meanwhile` is called in this process whenever the others have begun to propose. `coming` is
+    the kernel for which the first plans will be made, if it is known.
+    """
+
+    def __init__(
+        self,
+        task: SearchTask,
+        count: int = 2,
+        *,
+        meanwhile: Callable[[], None] = lambda: None,
+        coming: Coming | None = None,
+    ) -> None:
         try:
             self._opening = pickle.dumps(task)
         except Exception as error:  # attributes of the proposer may raise any exception
@@ -81,11 +102,15 @@ class Processes:
         self._preparation = prepared(modules, _import_environment())
         self._processes: list[_Process] = []
         self._count = count
+        self._meanwhile = meanwhile
+        self._coming = coming
         self._home: dict[str, int] = {}  # parent -> number of the process that has worked on it
 
     def __enter__(self) -> Self:
         try:
             self._start(1)  # a search begins with one parent
+            if self._coming is not None:
+                self._processes[0].announce(self._coming)
         except BaseException:
             self._stop()
             raise
@@ -101,6 +126,7 @@ class Processes:
         streams = []
         for expansion, number in zip(expansions, homes, strict=True):
             streams.append(self._processes[number].give(expansion, history))
+        self._meanwhile()
         return streams
 
     def begin_answer(self, answer: Callable[[], list[Message]]) -> Stream:
@@ -199,6 +225,10 @@ class _Process:
         """Let the process propose for the search of this pickled task."""
         self._known = History()
         self._child.send(opening)
+
+    def announce(self, coming: Coming) -> None:
+        """Let the process read a kernel for which it will propose."""
+        self._child.send(pickle.dumps(coming))
 
     def stop(self) -> None:
         """Let the process drop everything that it was asked."""

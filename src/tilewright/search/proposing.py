@@ -110,7 +110,6 @@ class Batches:
         from it ends the batch. `recorded` are trials of this iteration that an earlier session of
         the run left.
         """
-        self._take_in(history)
         self._outcomes = {trial.candidate.id: trial for trial in recorded}
         self._checkpoint = checkpoint
         self._parents = parents
@@ -118,6 +117,7 @@ class Batches:
         complete = False
         try:
             streams = self._way.begin(expansions, history)
+            self._take_in(history)  # takes seconds for large kernels, in which processes propose
             for expansion, parent, stream in zip(expansions, parents, streams, strict=True):
                 made = kept = 0
                 for message in self._heard(stream):

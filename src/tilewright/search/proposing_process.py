@@ -1,7 +1,8 @@
 """`python -m tilewright.search.proposing_process DESCRIPTOR`: proposes for some of the parents.
 
 DESCRIPTOR is one end of a channel to which only the searching process and this process have access.
-Messages are pickled records: first a `SearchTask`, then an `Asked` for each parent. The answers are
+Messages are pickled records: first a `SearchTask`, then possibly the kernel that is `Coming` while
+it is still measured, and an `Asked` for each parent. The answers are
 pairs of the expansion's rank and a message; the last message is None or an error. After the message
 None, the process drops everything that it was asked, answers with the rank None, and is ready for
 the `SearchTask` of another search. If the target of this search is equal to that of the previous
@@ -16,6 +17,7 @@ import gc
 import pickle
 import sys
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -23,8 +25,8 @@ from time import monotonic
 from tilewright.core.errors import TilewrightError
 from tilewright.core.records import History
 from tilewright.sandbox.child import Channel, is_readable
-from tilewright.search.processes import Asked
-from tilewright.search.step_limit import limited
+from tilewright.search.processes import Asked, Coming
+from tilewright.search.step_limit import StepTooLongError, limited
 from tilewright.search.steps import Message, SearchTask, Steps
 
 COLLECT_EVERY = 50_000
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> None:
     gc.set_threshold(COLLECT_EVERY)
     channel = Channel(int(arguments[0]))
 
-    asked = deque[SearchTask | Asked | None]()
+    asked = deque[SearchTask | Coming | Asked | None]()
 
     def take(timeout_s: float | None) -> bool:
         """Receive all messages; the first arrives in this time. Whether work must be dropped."""
@@ -63,6 +65,9 @@ def main(arguments: list[str]) -> None:
                     given = replace(given, target=task.target)
                 task = given
                 steps, history = Steps(task, partial(limited, task.step_limit_s)), History()
+            elif isinstance(given, Coming):
+                if task is not None:
+                    _read_ahead(task, given)
             elif steps is not None and not take(0.0):
                 history = (history if given.continues else History()).extended(given.trials)
                 rank = given.expansion.rank
@@ -77,6 +82,13 @@ def main(arguments: list[str]) -> None:
                     tell(rank, _sendable(error))
     except (EOFError, ConnectionError):
         return
+
+
+def _read_ahead(task: SearchTask, coming: Coming) -> None:
+    """Let proposers read a kernel. Their modules then have stored what is asked for plans."""
+    for reader in coming.readers:
+        with suppress(Exception, StepTooLongError), limited(task.step_limit_s):
+            reader.left_alone(task.target, coming.source, task.workload)
 
 
 def _sendable(error: TilewrightError) -> TilewrightError:

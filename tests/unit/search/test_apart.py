@@ -22,9 +22,11 @@ from tilewright.core.records import (
     Candidate,
     EvaluationRequest,
     History,
+    LeftAlone,
     Plan,
     TargetBrief,
     Trial,
+    Workload,
 )
 from tilewright.proposers.builtin import BuiltinProposer
 from tilewright.proposers.first_schedules import FirstSchedules
@@ -35,7 +37,7 @@ from tilewright.search import processes
 from tilewright.search.beam import BeamSearch
 from tilewright.search.events import Event, ProposalFailed
 from tilewright.search.in_process import StepByStep
-from tilewright.search.processes import Processes, kept_processes
+from tilewright.search.processes import Coming, Processes, kept_processes
 from tilewright.search.proposing import Batches
 from tilewright.search.steps import Expansion, SearchTask
 from tilewright.testing.search import toy_history
@@ -102,6 +104,25 @@ class Odd(ToyProposer):
         self, brief: Brief, parent: Trial, plan: Plan, count: int, seed: int
     ) -> list[Candidate]:
         raise OddError("the kernel", "it is empty")
+
+
+class Reading(ToyProposer):
+    """Says in each plan what it has read in its process."""
+
+    read: ClassVar[list[str]] = []
+
+    def left_alone(self, target: TargetBrief, source: str, workload: Workload) -> list[LeftAlone]:
+        self.read.append(f"{source[:4]} of {workload.name}")
+        if source == "slow":
+            while True:
+                pass
+        return []
+
+    def plan(
+        self, brief: Brief, parent: Trial, history: History, count: int, seed: int
+    ) -> list[Plan]:
+        plans = super().plan(brief, parent, history, count, seed)
+        return [replace(plan, text=f"{plan.text} after {self.read}") for plan in plans]
 
 
 class Dying(ToyProposer):
@@ -313,6 +334,22 @@ def test_a_process_that_ends_is_an_error_not_a_wait(monkeypatch: pytest.MonkeyPa
         pytest.raises(InternalError, match="process that proposes"),
     ):
         made_by(batches, toy_history(1, 12))
+
+
+@pytest.mark.parametrize("source", ["start", "slow"])
+def test_a_process_reads_the_coming_kernel_before_it_proposes(source: str) -> None:
+    """A proposer that reads for too long is interrupted. Meanwhile, this process does other work
+    once the processes have work."""
+    task, history = replace(task_of(Reading()), step_limit_s=0.2), toy_history(1, 12)
+    asked: list[int] = []
+    coming = Coming(source, (Reading(),))
+    with Processes(task, meanwhile=lambda: asked.append(len(way._home)), coming=coming) as way:
+        batches = Batches(task, BeamSearch(), way, lambda event: None)
+        made = made_by(batches, history)
+    texts = [r.candidate.plan.text for r in made if r.candidate.plan is not None]
+    read = f"after ['{source[:4]} of {task.workload.name}']"
+    assert any(text.endswith(read) for text in texts)
+    assert asked == [len({parent.candidate.id for parent in parents_of(history)})]
 
 
 def test_a_process_that_is_killed_is_an_error_with_its_cause() -> None:

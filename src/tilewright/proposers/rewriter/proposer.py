@@ -98,12 +98,21 @@ class RewriterProposer:
         rng = random.Random(f"plan {seed}")
         before = _before(parent, kernel, machine)
         yield from plans_of_schedule(brief, parent, kernel, machine, before, rng, NAME)
-        nests = self._nests_of_start(brief, parent, kernel, history) if count else []
-        if nests:
-            for plan in self._plans_as_given(brief, parent, history, count // GIVEN, rng):
+        nests = self._nests_of_start(brief, parent, kernel, history) if count else iter(())
+        first = next(nests, None)
+        if first is not None and not first.steps:  # the starting kernel, unless there is another
+            second = next(nests, None)
+            first, nests = (first, iter([second])) if second is not None else (None, iter(()))
+        if first is not None:
+            given = count // GIVEN
+            anew = self._plans_anew(brief, parent, history, first, nests, count - given, rng)
+            for plan in itertools.islice(anew, 1):  # the nest itself takes least time
                 yield plan
                 count -= 1
-            yield from self._plans_anew(brief, parent, history, nests, count, rng)
+            for plan in self._plans_as_given(brief, parent, history, given, rng):
+                yield plan
+                count -= 1
+            yield from itertools.islice(anew, count)
             return
         menu = brief.target.menu_for(brief.workload)
         if not any(t.candidate.plan for t in history) and count:
@@ -175,19 +184,18 @@ class RewriterProposer:
 
     def _nests_of_start(
         self, brief: Brief, parent: Trial, kernel: Kernel, history: History
-    ) -> list[Draft]:
-        """The naive loop nests of the starting kernel, once in a run.
+    ) -> Iterator[Draft]:
+        """The naive loop nests of the starting kernel, once in a run: the nest itself, and the one
+        whose products read earlier results in local memory.
 
-        Empty if the starting kernel is itself naive and its products cannot read earlier results in
-        local memory. If it is naive and they can, the starting kernel is the first nest. A nest in
-        which a recurrence is written out step by step is left out, because rewriting it takes long.
+        A nest without steps is the starting kernel, if this is itself naive. A nest in which a
+        recurrence is written out step by step is left out, because rewriting it takes long.
         """
         machine, offered = Machine.of(brief.target), brief.offered()
         if parent.candidate.parent_id is not None or not offered:
-            return []
+            return
         if any(t.candidate.plan is not None and t.candidate.plan.begins_anew for t in history):
-            return []
-        found: list[Draft] = []
+            return
         for step in (Step(RAISE), Step(CHAIN)):
             try:
                 nest = step.apply(kernel, machine)
@@ -197,15 +205,15 @@ class RewriterProposer:
                 continue
             given = are_alike(nest, kernel, machine)
             steps, start = ((), kernel) if given else ((step,), nest)
-            found.append(Draft(offered[0], steps, start, estimate(start, machine)))
-        return found if any(draft.steps for draft in found) else []
+            yield Draft(offered[0], steps, start, estimate(start, machine))
 
     def _plans_anew(
         self,
         brief: Brief,
         parent: Trial,
         history: History,
-        nests: list[Draft],
+        first: Draft,
+        others: Iterator[Draft],
         count: int,
         rng: random.Random,
     ) -> Iterator[Plan]:
@@ -216,7 +224,7 @@ class RewriterProposer:
         menu = brief.target.menu_for(brief.workload)  # complete: made only once
 
         def begun(nest: Draft) -> Iterator[Draft]:
-            yield from [nest] if nest is nests[0] and nest.steps else []
+            yield from [nest] if nest is first and nest.steps else []
             whole = 0
             for draft in whole_drafts(nest.kernel, machine, menu, offered):
                 whole += 1
@@ -230,9 +238,13 @@ class RewriterProposer:
                 more = () if draft is nest else draft.steps
                 yield replace(draft, steps=(*nest.steps, *more))
 
-        listed = itertools.zip_longest(*map(from_start, nests))
-        drafts = (draft for group in listed for draft in group if draft is not None)
-        for draft in itertools.islice(drafts, count):
+        def in_turn() -> Iterator[Draft]:
+            drafts = from_start(first)
+            yield from itertools.islice(drafts, 1)
+            for group in itertools.zip_longest(drafts, *map(from_start, others)):
+                yield from (draft for draft in group if draft is not None)
+
+        for draft in in_turn():
             yield _plan(parent, draft, before, anew=True)
 
     def implement(
