@@ -164,7 +164,7 @@ def names(*code: str) -> list[str]:
         (("movq (%rdi), %rcx", "imulq $3, n(%rip), %rcx", *ZERO_RCX), []),
         # the previous value of a place in memory
         (("movq %rdx, n(%rip)", "lock cmpxchgq %rcx, (%rdi)", "testq %rax, %rax", *JUMPS), ["je"]),
-        (("movq (%rdi), %rax", "lock cmpxchgq %rcx, n(%rip)", *JUMPS), ["je"]),
+        (("movl (%rdi), %eax", "cmpxchgl %ecx, %edx", *JUMPS), ["je"]),
         (("lock xaddq %rcx, (%rdi)", *ZERO_RCX), ["je"]),
         # flags and registers that are written without being named
         ((*OF_STRING, "vpcmpestri $24, %xmm1, %xmm0", "jb .L1", ".L1:", "ret"), ["jb"]),
@@ -367,7 +367,15 @@ def test_a_jump_that_never_happens_after_the_same_one_is_no_condition(
     assert len([s for s in found.sites if s.condition is not None]) == count
 
 
-@pytest.mark.parametrize("source", ["rdtsc", "rdrand %eax"])
+def test_a_condition_with_one_result_counts_even_if_the_numbers_in_memory_never_differ() -> None:
+    listing = read_listing(listing_of("cmpl $7, (%rdi)", "je .L1", "jb .L1", ".L1:"), "kernel.c")
+    same, both = sites_on_data(listing)
+    results, sequences = [(True, False), (True, True)], [[1, 2, 3], [4, 4, 4]]
+    found = examination._untested(lambda *_: frozenset(), [same, both], results, sequences, 2)
+    assert found == [same]
+
+
+@pytest.mark.parametrize("source", ["rdtsc", "rdrand %eax", "rdgsbase %rax"])
 def test_clocks_and_random_numbers_are_data(source: str) -> None:
     assert names(source, "testl $65535, %eax", "je .L1", ".L1:", "ret") == ["je"]
 
