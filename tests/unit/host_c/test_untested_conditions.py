@@ -162,6 +162,8 @@ def names(*code: str) -> list[str]:
         (("movq (%rdi), %rsi", "mulxq n(%rip), %rsi, %rcx", "testq %rsi, %rsi", *JUMPS), []),
         (("movq (%rdi), %rcx", "imulq n(%rip), %rcx", *ZERO_RCX), ["je"]),
         (("movq (%rdi), %rcx", "imulq $3, n(%rip), %rcx", *ZERO_RCX), []),
+        # a truth value replaces what was in its register
+        (("movl (%rdi), %eax", "cmpl $3, %ecx", "sete %al", "testb %al, %al", *JUMPS), []),
         # the previous value of a place in memory
         (("movq %rdx, n(%rip)", "lock cmpxchgq %rcx, (%rdi)", "testq %rax, %rax", *JUMPS), ["je"]),
         (("movl (%rdi), %eax", "cmpxchgl %ecx, %edx", *JUMPS), ["je"]),
