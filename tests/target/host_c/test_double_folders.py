@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.core.records import Candidate, Failed
+from tilewright.core.roles import Builder, Checker, Runner
 from tilewright.core.tasks import open_task
 from tilewright.parts.arithmetic import HAS_LONGER
 
@@ -59,12 +60,21 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope="module")
+def evaluator(tmp_path_factory: pytest.TempPathFactory) -> tuple[Builder, Checker, Runner]:
+    """One for all kernels, because it computes the errors of honest kernels once."""
+    folder = tmp_path_factory.mktemp("doubles")
+    (folder / "workload.toml").write_text(TOML)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "kernel.c").write_text(f"{HEAD}{KERNELS['forwards']}\n  }}\n}}\n")
+    return open_task(str(folder), {"input_seed": 3}).task.evaluator
+
+
 @pytest.mark.parametrize("name", [*KERNELS, *WRONG])
-def test_kernels_in_any_order_pass_and_fewer_digits_do_not(name: str, tmp_path: Path) -> None:
-    (tmp_path / "workload.toml").write_text(TOML)
-    (tmp_path / "reference.py").write_text(REFERENCE)
-    (tmp_path / "kernel.c").write_text(f"{HEAD}{KERNELS['forwards']}\n  }}\n}}\n")
-    builder, checker, _ = open_task(str(tmp_path), {"input_seed": 3}).task.evaluator
+def test_kernels_in_any_order_pass_and_fewer_digits_do_not(
+    evaluator: tuple[Builder, Checker, Runner], name: str
+) -> None:
+    builder, checker, _ = evaluator
     body = {**KERNELS, **WRONG}[name]
     built = builder.build(Candidate(f"{HEAD}    {body}\n  }}\n}}\n"))
     assert not isinstance(built, Failed), built.log
