@@ -8,7 +8,9 @@ import pytest
 from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
+from tilewright.core.errors import InputError
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
+from tilewright.proposers.nki.planning.by_hand import carried_out
 from tilewright.proposers.nki.planning.planner import complete_sequences
 
 BLOCKS = """
@@ -125,3 +127,63 @@ nisa.dma_copy(dst=out[0:128], src=t)
     assert text.index("for r in") < text.index("for c in")
     with pytest.raises(NotApplicableError, match="depend on one another"):
         after(read(body.replace("{step}", "8")), "exchange c")
+
+
+def test_a_step_without_arguments_is_applied_where_it_gains_most() -> None:
+    task, language = world.opened("gemm-256x1024x256"), world.TARGET.brief().language
+    _, done = carried_out(task.start, task.workload, language, "hoist; jam")
+    assert [text.partition(":")[0] for text in done] == ["hoist right m", "jam m 0"]
+    with pytest.raises(InputError, match="step 'whole-scan' does not apply: there is no place"):
+        carried_out(task.start, task.workload, language, "whole-scan")
+
+
+WINDOWS = """
+for r in nl.affine_range(4):
+    t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x[r * 128 : r * 128 + 128])
+    p = nl.ndarray((128, 56), dtype=nl.float32, buffer=nl.psum)
+    nisa.tensor_tensor(dst=p, data1=t[:, 0:56], data2=t[:, 4:60], op=nl.maximum)
+    q = nl.ndarray((128, 56), dtype=nl.float32, buffer=nl.sbuf)
+    BETWEEN
+    nisa.tensor_tensor(dst=q, data1=t[:, 8:64], data2=p, op=nl.maximum)
+    nisa.dma_copy(dst=out[r * 128 : r * 128 + 128, 0:56], src=q)
+"""
+APART = WINDOWS.replace("    BETWEEN\n", "")
+
+
+def test_operations_on_windows_become_a_reduction() -> None:
+    in_place = APART.replace(
+        "    p = nl.ndarray((128, 56), dtype=nl.float32, buffer=nl.psum)\n", ""
+    )
+    in_place = in_place.replace("dst=p,", "dst=q,").replace("data2=p", "data2=q")
+    lines = in_place.splitlines(keepends=True)
+    lines.insert(4, lines.pop(5))
+    for body in (APART, "".join(lines)):
+        kernel = read(body)
+        text = after(kernel, "refold 3")
+        assert "pattern=[[64, 128], [1, 56], [4, 3]]" in text
+        made = world.read_kernel(text, ARGUMENTS)
+        np.testing.assert_array_equal(results(made)[:, :56], results(kernel)[:, :56])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("t[:, 8:64]", "t[:, 7:63]"),
+        ("data2=p, op=nl.maximum", "data2=p, op=nl.minimum"),
+        ("BETWEEN", "nisa.memset(dst=t, value=0.0)"),
+        ("    nisa.dma_copy(dst=out",
+         "    nisa.tensor_copy(dst=q[:, 0:1], src=p[:, 0:1])\n    nisa.dma_copy(dst=out"),
+        ("tensor_tensor(dst=q,", "tensor_tensor(dst=t[:, 0:56],"),
+        ("data2=t[:, 4:60], op=nl.maximum", "data2=t[:, 4:60], op=nl.add"),
+        ("p = nl.ndarray((128, 56), dtype=nl.float32, buffer=nl.psum",
+         "p = nl.ndarray((128, 56), dtype=nl.bfloat16, buffer=nl.sbuf"),
+    ],
+    ids=["distances", "operation", "changed", "used", "itself", "mixed", "rounded"],
+)  # fmt: skip
+def test_operations_on_other_operands_stay(old: str, new: str) -> None:
+    body = WINDOWS.replace(old, new).replace("    BETWEEN\n", "")
+    assert body != APART
+    number = 3 + (old == "BETWEEN")
+    with pytest.raises(NotApplicableError):
+        after(read(body), f"refold {number}")

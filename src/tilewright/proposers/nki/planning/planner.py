@@ -34,7 +34,7 @@ ESTIMATES = (CHAINED, 0.3)
 """Weight of the longest chain when complete sequences are chosen."""
 SPLIT = 8
 """Number of transfers into which one transfer of many rows is split."""
-UNDOING = ("roll", "loosen", "whole-scan", "jam")
+UNDOING = ("roll", "loosen", "refold", "whole-scan", "jam")
 """Techniques that undo the schedule of a kernel, each followed by complete sequences."""
 LAST = ("narrow", "engine")
 """Techniques that are excluded while the best of all steps are taken first: types that the check
@@ -206,10 +206,11 @@ def _starts(kernel: Kernel, techniques: Sequence[str]) -> Iterator[Made]:
 
 
 def _undoing(kernel: Kernel, technique: str) -> list[Step]:
-    """All steps of a technique, or of `jam` those that run all iterations of inner loops together,
-    the innermost first."""
+    """All steps of a technique from the last place to the first, so that earlier places keep their
+    numbers, or of `jam` those that run all iterations of inner loops together, the innermost
+    first."""
     if technique != "jam":
-        return possible(kernel, technique)
+        return possible(kernel, technique)[::-1]
     inner = [(len(p), s.variable) for p, s in kernel.statements() if isinstance(s, Loop)]
     inner.sort(key=lambda found: -found[0])
     return [Step("jam", (name, "0")) for depth, name in inner if depth > 1]

@@ -31,6 +31,7 @@ from tilewright.proposers.nki.rewrites.merging import merge
 from tilewright.proposers.nki.rewrites.order import exchange, fuse
 from tilewright.proposers.nki.rewrites.pe_transpose import turn
 from tilewright.proposers.nki.rewrites.precision import narrow
+from tilewright.proposers.nki.rewrites.refold import refold
 from tilewright.proposers.nki.rewrites.regroup import regroup, regrouped
 from tilewright.proposers.nki.rewrites.reuse import reuse
 from tilewright.proposers.nki.rewrites.roll import roll
@@ -125,6 +126,7 @@ _APPLY: Mapping[str, Callable[..., Kernel]] = {
     "inside": lambda k, name: _at_loop(k, inside, name),
     "roll": roll,
     "loosen": loosen,
+    "refold": lambda k, number: _at_op(k, refold, number),
     "whole-scan": lambda k, loop: _at_loop(k, whole_scan, loop),
 }
 TECHNIQUES = tuple(_APPLY)
@@ -168,6 +170,7 @@ _SENTENCES = {
     "inside": "create tiles within the loop over `{0}`, so that they have several buffers",
     "roll": "turn instructions that differ only in their places into loops",
     "whole-scan": "run the scans of all iterations of the loop over `{0}` as one scan",
+    "refold": "replace instruction {0} and those before it by one reduction of windows",
     "loosen": "let only products use PSUM, and let instructions run on any engine",
 }
 
@@ -303,7 +306,7 @@ _AT = {
     "weave": ("dma_copy",),
     "regroup": ("dma_copy",), "adjacent": ("dma_copy",), "stored-type": ("dma_copy",),
     "turn": ("dma_copy", "dma_transpose"), "separate": ("tensor_reduce",),
-    "pairs": ("tensor_reduce",),
+    "pairs": ("tensor_reduce",), "refold": ("tensor_tensor",),
 }  # fmt: skip
 
 
