@@ -243,6 +243,16 @@ static int modes_are_usual(void) {
 #endif
 }
 
+/* A function with a variable number of arguments stores these registers, also those that its caller
+   has not set. An earlier call could have left something there. */
+static void clear_vector_registers(void) {
+#if defined __x86_64__
+  if (__builtin_cpu_supports("avx"))
+    __asm__ volatile("vzeroall" : : : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+#endif
+}
+
 static __attribute__((noinline)) void overwrite_stack(size_t bytes) {
   char *below = __builtin_alloca(bytes);
   memset(below, 0xff, bytes);  /* not-a-number, or -1 */
@@ -259,6 +269,7 @@ static __attribute__((noinline)) void call_below(kernel_fn *kernel, void **p, si
   stack_begin = memset(own, 0, OWN_STACK);  /* the kernel could reach it as well */
 #endif
   if (overwritten) overwrite_stack(overwritten);
+  clear_vector_registers();
   kernel(p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7], p[8]);
   __asm__ volatile("" : : "r"(own) : "memory");
 }

@@ -1098,6 +1098,29 @@ def test_honest_whole_numbers_are_accepted(tmp_path: Path, body: str) -> None:
     assert isinstance(outcome, Measured), outcome
 
 
+TOTAL = """\
+#include <stdarg.h>
+static __attribute__((noinline)) float total(int n, ...) {
+  va_list given;
+  va_start(given, n);
+  float sum = 0.0f;
+  for (int i = 0; i < n; i++) sum += (float)va_arg(given, double);
+  va_end(given);
+  return sum;
+}
+"""
+
+
+@here
+def test_a_function_may_store_registers_that_its_caller_has_not_set(tmp_path: Path) -> None:
+    body = (
+        "float q = X[1][1] / 4; Y[2][0] = total(2, X[2][0], X[2][0]);"
+        " Y[1][1] = total(8, q, q, q, q, q, q, q, q);"
+    )
+    outcome = outcome_of(folder_of(tmp_path, KERNEL % ""), TOTAL + KERNEL % body)
+    assert isinstance(outcome, Measured), outcome
+
+
 @here
 def test_calls_that_only_the_examination_makes_are_compared(tmp_path: Path) -> None:
     opened = folder_of(tmp_path, KERNEL % "")
