@@ -49,6 +49,15 @@ SEARCHES = {
     "magnitude_alone": in_a_loop(
         "at = fabsf(X[at]) < fabsf(X[i]) ? i : at;", "float best = 0.0f; int at = 2;"
     ),
+    "excluded": in_a_loop(
+        "if (I[i] == 0) continue; if (X[i] > best) { best = X[i]; at = i; }",
+        "float best = 0.5f; int at = -1;",
+    ),
+    "excluded_together": in_a_loop("if (I[i] && i != 4 && X[i] > best) { best = X[i]; at = i; }"),
+    "excluded_twice": in_a_loop(
+        "at = I[i] < 2 && U[i] != 0 && X[i] < best ? i : at; "
+        "best = I[i] < 2 && U[i] != 0 && X[i] < best ? X[i] : best;",
+    ),
     "downwards": (
         f"{HEAD} {{ float best = X[18]; int at = 18; for (int i = 17; i >= 0; i--) "
         "if (X[i] > best) { best = X[i]; at = i; } V[0] = best; P[0] = at; }"
@@ -107,7 +116,19 @@ def test_of_equal_values_the_first_one_counts(name: str) -> None:
         LARGEST.replace("best = X[i]", "best = X[i] + 1.0f"),  # not what was compared
         LARGEST.replace("best = X[i]", "best = X[i - 1]"),
         LARGEST.replace("X[i] > best", "X[i] > best + 1.0f"),
-        LARGEST.replace("X[i] > best", "X[i] > best && i != 4"),
+        LARGEST.replace("X[i] > best", "X[i] > best && at != 4"),
+        LARGEST.replace("X[i] > best", "X[i] > best && V[0] != best"),
+        # What a condition excludes cannot be computed in any case.
+        in_a_loop("if (i < 9 && X[i + 10] > best) { best = X[i + 10]; at = i; }"),
+        in_a_loop("if (i < 9 && I[i + 10] && X[i] > best) { best = X[i]; at = i; }"),
+        in_a_loop("if (I[i] != 0 && 8 / I[i] > best) { best = 8 / I[i]; at = i; }",
+                  "int best = 0, at = 0;"),
+        # The two assignments have other conditions.
+        in_a_loop("at = I[i] != 0 && X[i] > best ? i : at; "
+                  "best = U[i] != 0 && X[i] > best ? X[i] : best;"),
+        in_a_loop("at = X[i] > best ? i : at; best = U[i] != 0 && X[i] > best ? X[i] : best;"),
+        in_a_loop("best = I[i] != 0 && X[i] > best ? X[i] : best; "
+                  "at = I[i] != 0 && X[i] > best ? i : at;"),
         LARGEST.replace("X[i] > best", "X[at] > best"),
         LARGEST.replace("int at", "int8_t at"),
         LARGEST.replace("int at", "float at"),

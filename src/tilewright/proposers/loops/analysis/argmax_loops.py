@@ -6,20 +6,23 @@ its place, or only the place::
     int holds = X[i] > best;                   at = fabsf(X[i]) > fabsf(X[at]) ? i : at;
     best = holds ? X[i] : best;
     at = holds ? i : at;
+
+Other conditions may exclude elements, as in ``int holds = M[i] != 0 ? X[i] > best : 0;``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.proposers.loops.analysis.changes import (
     NotApplicableError,
     array_types,
     fresh,
     names_in,
+    used_by,
 )
-from tilewright.proposers.loops.analysis.independence import extremes
+from tilewright.proposers.loops.analysis.independence import extremes, is_inside
 from tilewright.proposers.loops.analysis.linear import linear
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole
 from tilewright.proposers.loops.functions import type_of_call
@@ -40,6 +43,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     changed,
     parts,
+    path_to,
     walk,
 )
 
@@ -52,7 +56,7 @@ _EXCHANGED = {"<": ">", ">": "<"}
 @dataclass(frozen=True, slots=True)
 class Search:
     """A search in which `value` (computed by `declared`) replaces `best`, and `place` replaces
-    `at`, if `value operator best`.
+    `at`, if `value operator best` and all conditions in `allowed` hold.
 
     The place grows with the iterations, or shrinks if `grows` is false. `first` is the value of
     `best` before the loop if the kernel has no such variable.
@@ -68,6 +72,7 @@ class Search:
     place: Expr
     grows: bool
     first: Expr | None
+    allowed: tuple[Expr, ...] = ()
 
 
 def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
@@ -76,22 +81,26 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
     `types` are the types of the variables that are visible at the beginning of the loop.
     """
     declared = tuple(s for s in loop.body if isinstance(s, Declare))
-    assigned = [s for s in loop.body if isinstance(s, Assign)]
-    own = {s.name: s.value for s in declared}
+    assigned: Sequence[Assign] = [s for s in loop.body if isinstance(s, Assign)]
+    own: _Own = {s.name: s.value for s in declared}
     if (*declared, *assigned) != loop.body or any(s.sizes or s.value is None for s in declared):
         raise NotApplicableError("the loop does more than search for one value")
     targets = [s.target.name for s in assigned if isinstance(s.target, Var)]
     if len(targets) != len(assigned) or {*targets} & {*own} or len({*targets}) != len(targets):
         raise NotApplicableError("the loop does more than search for one value")
+    allowed: tuple[Expr, ...] = ()
     if len(assigned) == 1:
         found = _by_place(assigned[0], own, kernel)
     elif len(assigned) == 2:
+        assigned, own, allowed = _without_exclusions(assigned, own)
         found = _by_value(assigned, own)
     else:
         found = None
     if found is None:
         raise NotApplicableError("the loop does not search for a value")
     best, at, (value, operator), place, first = found
+    if allowed:
+        _require_harmless((value, *allowed), loop, kernel)
     least, most = extremes(place, [loop])
     terms, _ = linear(place)
     if {*terms} != {Var(loop.variable)} or least is None or most is None:
@@ -108,25 +117,95 @@ def search_of(loop: For, types: Mapping[str, Type], kernel: Kernel) -> Search:
     if not _keeps(type_of(value, known), best_type):
         raise NotApplicableError(f"the value changes when it is converted to {best_type}")
     used = [e for s in declared if s.value is not None for e in walk(s.value)]
-    reads = sum(e in (Var(best), Var(at)) for e in (*used, *walk(value), *walk(place)))
+    used += [*walk(value), *walk(place), *(e for c in allowed for e in walk(c))]
+    reads = sum(e in (Var(best), Var(at)) for e in used)
     if reads > sum(_holds(v, best, at) for v in own.values()):
         raise NotApplicableError("the loop uses the best value for more than the comparison")
-    kept = tuple(s for s in declared if not _holds(s.value, best, at))
+    kept = tuple(s for s in declared if not _holds(own[s.name], best, at))
     dropped = {Var(s.name) for s in declared} - {Var(s.name) for s in kept}
     remaining = [e for s in kept if s.value is not None for e in walk(s.value)]
-    if dropped & {*remaining, *walk(value)}:
+    if dropped & {*remaining, *walk(value), *(e for c in allowed for e in walk(c))}:
         raise NotApplicableError(
             "the loop uses the result of the comparison for more than the choice"
         )
     grows = terms[Var(loop.variable)] > 0
     if first is not None:
         best = fresh("best", names_in(kernel))
-    return Search(best, best_type, at, at_type, kept, value, operator, place, grows, first)
+    return Search(best, best_type, at, at_type, kept, value, operator, place, grows, first, allowed)
 
 
 _Found = tuple[str, str, tuple[Expr, str], Expr, Expr | None]
 """The variable of the best value and that of its index, the compared value with the comparison
 operator, the index, and the first value if the kernel has no variable for it."""
+
+
+_Own = Mapping[str, Expr | None]
+"""The values of the variables that an iteration declares."""
+
+
+def _without_exclusions(
+    assigned: Sequence[Assign], own: _Own
+) -> tuple[Sequence[Assign], _Own, tuple[Expr, ...]]:
+    """The assignments and declared values with only the comparison as condition, and the other
+    conditions that must hold.
+
+    There are no other conditions if the assignments do not have the same ones.
+    """
+    changing = {s.target_name for s in assigned}
+    as_they_are = assigned, own, ()
+    kept: dict[str, Expr | None] = {**own}
+    made: list[Assign] = []
+    found: list[list[Expr]] = []
+    for statement in assigned:
+        value = statement.value
+        if not isinstance(value, Select):
+            return as_they_are
+        conditions = [*dict.fromkeys(_all_of(value.condition, own, changing))]
+        tests = [c for c in conditions if changing & _names_of(c, own)]
+        if len(tests) != 1:
+            return as_they_are
+        condition = tests[0]
+        if condition not in walk(value.condition):  # it was computed before the first assignment
+            name = next(n for n, v in own.items() if v is not None and condition in walk(v))
+            kept[name], condition = condition, Var(name)
+        made.append(Assign(statement.target, replace(value, condition=condition)))
+        found.append([c for c in conditions if c != tests[0]])
+    if not found[0] or found[0] != found[1]:
+        return as_they_are
+    return made, kept, tuple(found[0])
+
+
+def _all_of(condition: Expr, own: _Own, changing: set[str]) -> Iterator[Expr]:
+    """Conditions that all must hold for a condition to hold."""
+    if isinstance(condition, Var) and changing & _names_of(condition, own):
+        inner = own.get(condition.name)
+        if isinstance(inner, Select) or (isinstance(inner, Binary) and inner.operator == "&&"):
+            yield from _all_of(inner, own, changing)
+            return
+    if isinstance(condition, Binary) and condition.operator == "&&":
+        yield from _all_of(condition.left, own, changing)
+        yield from _all_of(condition.right, own, changing)
+    elif isinstance(condition, Select) and condition.other == Number("0"):
+        yield from _all_of(condition.condition, own, changing)
+        yield from _all_of(condition.value, own, changing)
+    else:
+        yield condition
+
+
+def _names_of(expr: Expr, own: _Own) -> set[str]:
+    """Variables and arrays in an expression, also in the declared values that it uses."""
+    names = used_by(expr)
+    return names.union(*(_names_of(own[n] or Number("0"), own) for n in names if n in own))
+
+
+def _require_harmless(exprs: Sequence[Expr], loop: For, kernel: Kernel) -> None:
+    """Raise if expressions cannot be computed where a condition excludes an element."""
+    path = path_to(loop, kernel.body)
+    for e in (e for expr in exprs for e in walk(expr)):
+        if isinstance(e, Element) and not is_inside(e, path, kernel):
+            raise NotApplicableError(f"excluded elements of {e.array} may not exist")
+        if isinstance(e, Binary) and e.operator in "/%":
+            raise NotApplicableError("the loop divides under a condition")
 
 
 def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Found | None:

@@ -146,9 +146,12 @@ def _part(
     best, at = (Element(array, (Var(name),)) for array in before)
     value = changed(found.value, later)
     holds = Var(fresh("holds", taken))
+    better: Expr = Binary(found.operator, value, best)
+    for condition in found.allowed:
+        better = Binary("&", Binary("!=", changed(condition, later), Number("0")), better)
     body: tuple[Statement, ...] = (
         *declared,
-        Declare("int", holds.name, (), Binary(found.operator, value, best)),
+        Declare("int", holds.name, (), better),
         Assign(Element(after[0], (Var(name),)), Select(holds, value, best)),
         Assign(Element(after[1], (Var(name),)), Select(holds, changed(found.place, later), at)),
     )
