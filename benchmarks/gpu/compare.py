@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
 import sys
 import time
@@ -142,15 +143,31 @@ def as_page(
     ).rstrip() + "\n"
 
 
+def positive(text: str) -> float:
+    """A positive finite number."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def positive_whole(text: str) -> int:
+    """A positive whole number."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive whole number")
+    return value
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     arms = [name for name, method in ARMS.items() if not method.pretrained]  # on a CPU
     parser.add_argument("--arms", nargs="+", choices=arms)
     parser.add_argument("--workloads", nargs="+", default=["M4", "R2", "R11", "Y7"])
-    parser.add_argument("--trials", type=int)
-    parser.add_argument("--after", type=float, nargs="+", help="seconds of an arm's search")
-    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--trials", type=positive_whole)
+    parser.add_argument("--after", type=positive, nargs="+", help="seconds of an arm's search")
+    parser.add_argument("--seeds", type=positive_whole)
     parser.add_argument(
         "--paper", action="store_true", help="arms, trials, times and seeds of the tuner's paper"
     )
@@ -174,6 +191,8 @@ def main() -> None:
         parser.error(str(error))
     if not arguments.mock and not target.present:
         parser.error(f"{target.device.name} is not here: measure on it, or give --mock")
+    if arguments.table is not None and not arguments.table.parent.is_dir():
+        parser.error(f"there is no folder {arguments.table.parent} for --table: make it first")
     if not claim(arguments.folder, kind):
         parser.error(f"{arguments.folder} does not hold times that are {kind}: name another folder")
     budgets = dict.fromkeys(chosen.arms, chosen.trials)

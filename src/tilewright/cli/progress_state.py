@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tilewright.core.budget import Budget
-from tilewright.core.records import Failed, Measured, Trial
+from tilewright.core.gains import noise_of_speedup
+from tilewright.core.records import Failed, Trial
 from tilewright.search.events import (
     Called,
     Evaluated,
@@ -196,7 +197,7 @@ class ProgressState:
     def _improve(self, trial: Trial) -> Improvement | None:
         if self.best is None or trial.latency is None or self.best.latency is None:
             return None
-        if trial.latency >= self.best.latency * (1 - _noise(trial) - _noise(self.best)):
+        if trial.latency >= self.best.latency * (1 - noise_of_speedup(trial, self.best)):
             return None
         self.best = trial
         improvement = Improvement(trial, self.speedup_of(trial), self.wall_s)
@@ -208,10 +209,3 @@ class ProgressState:
         if self.baseline is None or not self.baseline.latency or not trial.latency:
             return 1.0
         return self.baseline.latency / trial.latency
-
-
-def _noise(trial: Trial) -> float:
-    """The noise of a measured latency as a share of it. A smaller difference is not regarded as an
-    improvement.
-    """
-    return trial.outcome.noise if isinstance(trial.outcome, Measured) else 0.0

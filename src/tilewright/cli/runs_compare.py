@@ -41,7 +41,7 @@ def compare(
 
     from tilewright.cli.console import results
     from tilewright.core.errors import InputError
-    from tilewright.core.gains import is_gain
+    from tilewright.core.gains import is_gain, noise_of_speedup
     from tilewright.report.text import ratio
     from tilewright.run import open_project
     from tilewright.search.summary import summarize
@@ -66,7 +66,8 @@ def compare(
     faster = _faster(*summaries)
     if faster is not None:
         said = f"the best kernel of {runs[1].id} is {ratio(faster)} as fast as {runs[0].id}'s"
-        if faster != 1 and not is_gain(max(faster, 1 / faster), _noise(histories)):
+        noise = noise_of_speedup(*(history.best for history in histories))
+        if faster != 1 and not is_gain(max(faster, 1 / faster), noise):
             said += ", which is within the measurement noise"
         typer.echo(said)
     write_json(json, {"rows": rows, "runs": [r.id for r in runs], "second_over_first": faster})
@@ -136,9 +137,3 @@ def _faster(first: Summary, second: Summary) -> float | None:
     if not comparable or not first.best_latency or not second.best_latency:
         return None
     return first.best_latency / second.best_latency
-
-
-def _noise(histories: list[History]) -> float:
-    """The sum of the noise of the best kernels of the runs, as a share."""
-    best = [history.best for history in histories]
-    return sum(getattr(trial.outcome, "noise", 0.0) for trial in best if trial is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.core.gains import is_gain
+from tilewright.core.gains import is_gain, noise_of_speedup
 from tilewright.core.records import (
     Baseline,
     CallRecord,
@@ -54,9 +54,8 @@ def report_view(
     trials = tuple(_trial_view(t, history, t.index in winning) for t in history)
     by_index = {trial.index: trial for trial in trials}
     measured = best.outcome if best and isinstance(best.outcome, Measured) else None
-    start = baseline.outcome if baseline and isinstance(baseline.outcome, Measured) else None
     speedup = _ratio(baseline, best)
-    noise = start.noise + measured.noise if start and measured else 0.0
+    noise = noise_of_speedup(baseline, best)
     gain = speedup if is_gain(speedup, noise) else None
     return ReportView(
         task=run.task,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.core.budget import time_ended_before, time_is_spent
-from tilewright.core.gains import is_gain
+from tilewright.core.gains import is_gain, noise_of_speedup
 from tilewright.core.records import (
     Baseline,
     Failed,
@@ -132,7 +132,7 @@ def summarize(
         left_alone=tuple(left_alone),
         unconfirmed=unconfirmed(history),
         best_precision=winner.verdict.precision if winner else "",
-        noise=baseline.noise + winner.noise if baseline and winner else 0.0,
+        noise=noise_of_speedup(history.baseline, best_trial),
         proposers=tuple(map(str, proposers)) if isinstance(proposers, (list, tuple)) else (),
         unused_wall_s=_unused_wall_s(run, history),
         is_out_of_time=late,

@@ -10,8 +10,9 @@ import pytest
 from c_programs import HEAD, SIGNATURE, built, random_arrays, results
 
 from tilewright.proposers.loops.analysis.changes import NotApplicableError
+from tilewright.proposers.loops.analysis.linear import linear, sum_of
 from tilewright.proposers.loops.emit import emit
-from tilewright.proposers.loops.ir import Kernel, loops
+from tilewright.proposers.loops.ir import Binary, Kernel, Number, Var, loops
 from tilewright.proposers.loops.parsing.kernel import parse
 from tilewright.proposers.loops.rewrites.delay_lines import without_shifts
 from tilewright.proposers.loops.rewrites.roll import roll
@@ -179,3 +180,11 @@ def test_new_elements_are_converted_as_the_variables_that_held_them() -> None:
 def test_very_long_arrays_are_not_made() -> None:
     body = f"{LINE} for (int n = 0; n < 5000000; n++) {{ {SHIFT} d[0] = P[0]; H[0] += d[2]; }}"
     assert after_shifts(parse(whole(body))) is None
+
+
+def test_a_sum_of_terms_has_its_positive_constant_first_and_negative_terms_last() -> None:
+    i, n = Var("i"), Var("n")
+    expected = Binary("-", Binary("+", Number("3"), n), Binary("*", i, Number("2")))
+    assert sum_of({i: -2, n: 1}, 3) == expected
+    for terms, offset in (({i: -2, n: 1}, -5), ({i: -1}, 0), ({}, -4), ({}, 0)):
+        assert linear(sum_of(terms, offset)) == (terms, offset)

@@ -191,3 +191,19 @@ def test_measuring_on_a_device_that_is_not_here_is_refused(
     with pytest.raises(SystemExit):
         compare(monkeypatch, tmp_path)
     assert "is not here" in capsys.readouterr().err
+
+
+def test_numbers_that_are_not_positive_and_a_missing_folder_are_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "missing" / "page.md")
+    for words, message in {
+        ("--after", "0"): "0 is not a positive number",
+        ("--after", "60", "nan"): "nan is not a positive number",
+        ("--seeds", "-1"): "-1 is not a positive whole number",
+        ("--table", missing): "make it first",
+    }.items():
+        with pytest.raises(SystemExit):
+            compare(monkeypatch, tmp_path / "out", "--mock", *words)
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tree_sitter import Node
 
 from tilewright.proposers.c.syntax import text_of
-from tilewright.proposers.loops.analysis.linear import linear
+from tilewright.proposers.loops.analysis.linear import linear, sum_of
 from tilewright.proposers.loops.c_types import RANGES, common, is_whole, promoted
 from tilewright.proposers.loops.ir import (
     Binary,
@@ -25,7 +25,7 @@ from tilewright.proposers.loops.ir import (
     changed,
     walk,
 )
-from tilewright.proposers.loops.parsing.scope import Interval, Value, number, plus, times
+from tilewright.proposers.loops.parsing.scope import Interval, Value, number
 from tilewright.proposers.loops.parsing.syntax import UnsupportedError
 
 _FLOAT = re.compile(r"(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)[fF]?")
@@ -315,7 +315,7 @@ def in_rows(
         whole = _bounds(here, interval_of)
         if whole is None or whole[0] + row < 0 or whole[1] + row >= length:
             return None
-        found.append(_sum(here, row))
+        found.append(sum_of(here, row))
     return tuple(found) if offset == 0 else None
 
 
@@ -331,14 +331,6 @@ def _bounds(
         ends = sorted(end * factor for end in interval)
         least, most = least + ends[0], most + ends[1]
     return least, most
-
-
-def _sum(terms: Mapping[Expr, int], added: int) -> Expr:
-    total = number(added)
-    for term, factor in terms.items():
-        # Its range is not needed to print it, so any non-constant range can be used.
-        total = plus(times(Value(term, "int", (0, 1)), factor), total)
-    return total.expr
 
 
 def literal_value(node: Node) -> Value:

@@ -43,7 +43,7 @@ from tilewright.proposers.loops.analysis.changes import (
     touched_by,
     visible_types,
 )
-from tilewright.proposers.loops.analysis.linear import linear
+from tilewright.proposers.loops.analysis.linear import linear, sum_of
 from tilewright.proposers.loops.c_types import BYTES
 from tilewright.proposers.loops.ir import (
     Address,
@@ -106,7 +106,7 @@ class _Line:
         found = {**{t: sign * f for t, f in terms.items()}}
         for term, factor in more.items():
             found[term] = found.get(term, 0) + factor
-        return Element(name, (_sum(found, offset + added),))
+        return Element(name, (sum_of(found, offset + added),))
 
 
 def without_shifts(kernel: Kernel, number: int) -> Kernel:
@@ -304,20 +304,3 @@ def _type(array: str, kernel: Kernel, declared: Declare | None) -> Type:
     if declared is not None:
         return declared.type
     return next(p.type for p in kernel.scratch if p.name == array)
-
-
-def _sum(terms: dict[Expr, int], offset: int) -> Expr:
-    """A sum of terms with factors, and a constant."""
-    found: Expr | None = Number(str(offset)) if offset > 0 else None
-    for term, factor in sorted(terms.items(), key=lambda item: item[1] < 0):
-        if not factor:
-            continue
-        size = abs(factor)
-        product: Expr = term if size == 1 else Binary("*", term, Number(str(size)))
-        if found is None:
-            found = product if factor > 0 else Binary("-", Number("0"), product)
-        else:
-            found = Binary("+" if factor > 0 else "-", found, product)
-    if found is None:
-        return Number(str(offset))
-    return found if offset >= 0 else Binary("-", found, Number(str(-offset)))
