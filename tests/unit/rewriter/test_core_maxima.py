@@ -89,6 +89,44 @@ def test_other_comparisons_stay_code_of_the_core(machine: Machine, source: str) 
     assert re.search("[<>] most", emit(raised(source, machine)).partition("void kernel")[2])
 
 
+THEN_MULTIPLIED = """
+static int8_t T[32][16], P[16][16];
+void kernel(const int8_t A[32][16], const int8_t B[16][16], const int8_t D[16][16],
+            int8_t C[16][16]) {
+  config_ex(WEIGHT_STATIONARY, NO_ACTIVATION, 1, 0, 0);
+  config_ld(16, 1.0f, 16, 0);
+  config_st(16, 0.25f, RELU);
+  mvin(&B[0][0], SPAD(64), 16, 16);
+  for (int i = 0; i < 32; i += 16) {
+    mvin(&A[i][0], SPAD(0), 16, 16);
+    preload(SPAD(64), ACC(0), 16, 16, 16, 16);
+    compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+    mvout(&T[i][0], ACC(0), 16, 16);
+  }
+  fence();
+  for (int i = 0; i < 16; i++)
+    for (int j = 0; j < 16; j++) {
+      const int8_t one = T[2 * i][j], other = T[2 * i + 1][j];
+      P[i][j] = one > other ? one : other;
+    }
+  mvin(&P[0][0], SPAD(0), 16, 16);
+  mvin(&D[0][0], SPAD(64), 16, 16);
+  preload(SPAD(64), ACC(0), 16, 16, 16, 16);
+  compute_preloaded(SPAD(0), NONE, 16, 16, 16, 16);
+  mvout(&C[0][0], ACC(0), 16, 16);
+  fence();
+}
+"""
+
+
+def test_a_product_reads_maxima_from_memory_after_a_fence(machine: Machine) -> None:
+    text = emit(raised(THEN_MULTIPLIED, machine)).partition("void kernel")[2]
+    assert text.count("fence();") == 3
+    assert "mvout(&P[0][0], ACC(" in text
+    with pytest.raises(NotRaised, match="no product can read the results"):
+        raised(THEN_MULTIPLIED, machine, chained=True)
+
+
 def followed(*, stored: int, read: int, least: int = 0, size: int = 1) -> list[Maximum]:
     """The maxima of 20 pairs of bytes that event `stored` wrote and the core read after `read`
     events."""
