@@ -149,10 +149,22 @@ def test_the_estimate_prefers_vectors_that_are_loaded_once() -> None:
     ways = list(Whole(16, 32, offered).sequences(parse(f"{wide} {{ {body} }}")))
     names = [[str(step) for step, _ in steps] for steps, _ in ways]
     assert names == [
-        ["vectorise 1 16", "jam 0 2", "neighbours 1 0"],
+        ["vectorise 1 16", "jam 0 4", "neighbours 1 0"],
         ["vectorise 1 16", "neighbours 1 0"],
         ["vectorise 1 16"],
     ]
+
+
+def test_fewer_rows_are_computed_at_once_if_their_neighbours_are_many() -> None:
+    body = (
+        "for (int y = 2; y < 6; y++) for (int x = 16; x < 496; x++) { float s = 0.0f; "
+        "for (int k = 0; k < 5; k++) for (int j = 0; j < 5; j++) s = s + X[y - 2 + k][x + j]; "
+        "Y[y][x] = s; }"
+    )
+    source = f"void kernel(const float X[8][512], float Y[8][512]) {{ {body} }}"
+    ways = Whole(16, 32, frozenset({"vectorise", "jam", "neighbours"})).sequences(parse(source))
+    names = [[str(step) for step, _ in steps] for steps, _ in ways]
+    assert ["vectorise 1 16", "jam 0 3", "neighbours 1 0"] in names
 
 
 def test_the_estimate_knows_vectors_in_two_lines_of_a_cache() -> None:

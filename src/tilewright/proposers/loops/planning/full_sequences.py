@@ -56,8 +56,9 @@ neighbours often add to the same element.
 """
 _FLOAT = 4
 """Bytes of a float."""
-_ROWS = (1, 2)
-"""Numbers of rows of a stencil that are computed at once, of which several use the same vectors."""
+_ROWS = (1, 4)
+"""Numbers of rows of a stencil that are computed at once, of which several use the same vectors.
+More rows than one read arrays in memory faster; eight need more registers than there are."""
 _LANES = (32, 16)
 """Numbers of iterations that run side by side."""
 _LANES_OF_ROWS = 8
@@ -196,18 +197,22 @@ class Whole:
         return kernel
 
     def neighbouring(self, rows: int, kernel: Kernel, steps: Steps) -> Kernel:
-        """Loads each vector of overlapping ones once, and computes `rows` rows at once."""
-        for number in reversed(range(len(loops(kernel)))) if "neighbours" in self._offered else ():
-            made: Steps = []
-            here, path = kernel, around(kernel, number)
-            if rows > 1 and len(path) > 1 and path[-2].step == 1 and "jam" in self._offered:
-                place = next(n for n in range(number) if _is_outside(n, kernel, number))
-                here = _jammed(kernel, place, rows, made)
-            step = Step("neighbours", number)
-            after = step.applied(here)
-            if after is not None:
-                steps += [*made, (step, here)]
-                kernel = after
+        """Loads each vector of overlapping ones once, and computes up to `rows` rows at once."""
+        offered = {"neighbours", *(["jam"] if rows > 1 else [])} <= self._offered
+        for number in reversed(range(len(loops(kernel)))) if offered else ():
+            path, step = around(kernel, number), Step("neighbours", number)
+            most = rows if len(path) > 1 and path[-2].step == 1 else 1
+            for copies in (c for c in (*_COPIES[::-1], 1) if c <= most):
+                made: Steps = []
+                here = kernel
+                if copies > 1:
+                    place = next(n for n in range(number) if _is_outside(n, kernel, number))
+                    here = _jammed(kernel, place, copies, made)
+                after = step.applied(here)
+                if after is not None:
+                    steps += [*made, (step, here)]
+                    kernel = after
+                    break
         return kernel
 
     def chained(self, kernel: Kernel, steps: Steps) -> Kernel:
