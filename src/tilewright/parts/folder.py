@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tilewright.core.errors import InputError, WorkloadError
-from tilewright.core.files import MAX_TEXT_BYTES, MAX_TOML_BYTES, read_text
+from tilewright.core.files import MAX_TEXT_BYTES, MAX_TOML_BYTES, read_text, resolved
 from tilewright.core.records import Argument, KernelLanguage, Tolerance, Workload, content_id
 from tilewright.core.templates import concrete
 from tilewright.parts.arithmetic import DOUBLE, HAS_LONGER, SINGLE, Format
@@ -111,7 +111,7 @@ def _check_compiled(path: Path, target: str, description: WorkloadFile) -> None:
 def _read(folder: Path, name: str, files: tuple[str, ...]) -> str:
     try:
         # Its contents would be shown to language models, and stored in bundles.
-        if not (folder / name).resolve().is_relative_to(folder):
+        if not resolved(folder / name).is_relative_to(folder):
             raise WorkloadError(
                 f"{folder / name} is a link to a file outside its folder. Replace the link by the "
                 "file, or by a link to a file of the same folder."
