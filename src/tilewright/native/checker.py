@@ -75,7 +75,7 @@ class NativeChecker:
                 "The kernel was not examined for conditions on input values that no check has "
                 f"tested: {found.left_out}."
             )
-        if not (found.untested or found.failed):
+        if not (found.untested or found.distances or found.failed):
             return None
         failed = failure_of(found, evaluation.toolchain.language)
         if failed.kind == "wrong_result" or not self._start.allows(found):

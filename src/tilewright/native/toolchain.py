@@ -55,6 +55,22 @@ recorded, no function relies on registers that another one does not change, and 
 place on the stack, so that the analysis can tell an address from a number there.
 """
 
+GIMPLE = "-fdump-tree-ccp2-lineno-uid-asmname=kernel.gimple"
+"""Makes GCC write the kernel in GIMPLE form, with the numbers of lines and of declarations, in
+which each variable has its name. Functions that are called once are inlined there, and the loops
+are those of the source.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The assembly text of a kernel, and its GIMPLE form, which is empty for other compilers than
+    GCC.
+    """
+
+    assembly: str
+    gimple: str
+
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
@@ -164,20 +180,28 @@ def compile_explained(
     return built, missed_reasons(messages.decode(errors="replace"), toolchain.language.file)
 
 
-def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> str | Failed:
-    """The compiler's assembly text of a kernel without vectorised loops, or the failure."""
+def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> Listed | Failed:
+    """The compiler's texts of a kernel without vectorised loops, or the failure."""
     with open_folder("tilewright-build-") as name:
         folder = Path(name)
         (folder / toolchain.language.file).write_text(source, encoding="utf-8")
         flags = (*toolchain.flags, *_OBJECT[1:], *LISTED, *LISTED_BY_GCC * toolchain.is_gcc)
         arguments = [*flags, toolchain.language.file, "-o", "kernel.s"]
+        arguments += [GIMPLE] * toolchain.is_gcc
         failed = _run_compiler(toolchain, arguments, folder, timeout_s)
         if failed is not None:
             return failed
         try:
-            return read_output(folder / "kernel.s", MAX_BYTES).decode(errors="replace")
+            return read_listed(folder, MAX_BYTES, is_gcc=toolchain.is_gcc)
         except OSError as error:
             return Failed("build", "link_error", f"the compiler wrote no listing: {error}.")
+
+
+def read_listed(folder: Path, most_bytes: int, *, is_gcc: bool) -> Listed:
+    """The texts that a compiler has written to a folder. Raises `OSError`."""
+    names = ("kernel.s", *("kernel.gimple",) * is_gcc)
+    texts = [read_output(folder / name, most_bytes).decode(errors="replace") for name in names]
+    return Listed(texts[0], "".join(texts[1:]))
 
 
 def assembled(toolchain: Toolchain, text: str, timeout_s: float) -> bytes | Failed:

@@ -17,10 +17,11 @@ LOWEST = 256
 same in each process."""
 NO_SEQUENCE = 0
 """The hash of a sequence without values."""
-Kind = Literal["condition", "number", "jump", "kept", "address"]
+Kind = Literal["condition", "number", "jump", "kept", "address", "distance"]
 """What was found: a condition that always had the same result, a number that is computed without a
 condition and was always the same, a jump to an address that depends on input values, or any
-condition or number that depends on what earlier calls kept, or on an address.
+condition or number that depends on what earlier calls kept, on an address, or on the distance
+between two variables.
 """
 
 
@@ -54,6 +55,13 @@ def refusal(found: Sequence[Untested], calls: int, language: KernelLanguage) -> 
             f"an event, which is different in each process{others}. Of an address, test only "
             f"whether it is zero or divisible by at most {LOWEST}, and compare or subtract only "
             "addresses in the same array."
+        )
+    elif first.kind == "distance":
+        log = (
+            "a condition or a number depends on where the compiler has placed a variable, which "
+            f"differs between the code that is examined and the code that is timed{others}. "
+            "Compare or subtract only addresses in the same variable, and do not test the "
+            "alignment of a variable."
         )
     elif first.kind == "kept":
         log = (

@@ -120,9 +120,9 @@ def conditions(body: str) -> list[int | None]:
     )
     evaluation = task_for("rowsum-8x64")._evaluation
     called = call(evaluation.compared.arguments, tuple(evaluation.sizes))
-    text = evaluation.cpu_compiler.listing(source, called, 60.0)
-    assert isinstance(text, str), text
-    found = found_in(text, "kernel.cu", condition_program.AROUND)
+    listed = evaluation.cpu_compiler.listing(source, called, 60.0)
+    assert not isinstance(listed, Failed), listed.log
+    found = found_in(listed.assembly, "kernel.cu", condition_program.AROUND)
     assert not isinstance(found, Failed)
     return [site.instruction.line for site in (*found.sites, *found.jumps)]
 

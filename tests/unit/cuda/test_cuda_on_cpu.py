@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from tilewright.core.records import Argument, Failed
+from tilewright.native.toolchain import Listed
 from tilewright.targets.cuda import cpu_program
 from tilewright.targets.cuda.cpu_program import find_cpu_compiler
 from tilewright.targets.cuda.emulation import ORDERS, Run, RunResult, run_on_cpu
@@ -257,7 +258,7 @@ def test_the_header_is_read_once_and_not_again_for_each_kernel(
 ) -> None:
     compiler = find_cpu_compiler()
 
-    def built() -> bytes | str | Failed:
+    def built() -> bytes | Listed | Failed:
         kernel = "void kernel(const float *A, const float *B, float *C, int which) {}"
         given = (kernel, call(ARGUMENTS, ("which",)), 120.0)
         if program == "records":

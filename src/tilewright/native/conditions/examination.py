@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.core.records import Argument, Failed, KernelLanguage
 from tilewright.native.calls import compared
+from tilewright.native.conditions.distances import distances
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, sequences_of
 from tilewright.native.conditions.fixed import keeps_values
@@ -60,11 +61,13 @@ _LEAST_REPEATED = 5
 @dataclass(frozen=True, slots=True)
 class Examined:
     """What an examination found: the untested conditions, or why there is no finding. If `is_kept`,
-    they are instructions whose results depend on earlier calls. A kernel that is not examined is
-    not refused; `left_out` then says why, as a part of a sentence.
+    they are instructions whose results depend on earlier calls. `distances` are the lines that
+    compute with distances between variables. A kernel that is not examined is not refused;
+    `left_out` then says why, as a part of a sentence.
     """
 
     untested: tuple[Site, ...] = ()
+    distances: tuple[int | None, ...] = ()
     failed: Failed | None = None
     calls: int = 0
     is_kept: bool = False
@@ -73,7 +76,7 @@ class Examined:
     def allows(self, other: Examined) -> bool:
         """Whether another kernel is not refused, because this one, the starting kernel, has what it
         is refused for."""
-        if self.failed or (other.failed and self.untested):
+        if self.failed or (other.failed and (self.untested or self.distances)):
             return True
         return not other.failed and other._kinds() <= self._kinds()
 
@@ -85,6 +88,7 @@ class Examined:
 
     def _kinds(self) -> set[str]:
         kinds = {"jump" if site.is_jump else "value" for site in self.untested}
+        kinds |= {"distance"} if self.distances else set()
         return {"kept"} if self.is_kept else kinds
 
 
@@ -99,12 +103,19 @@ def examined(evaluation: NativeEvaluation, source: str) -> Examined:
         return Examined(left_out="this is not possible for kernels with emulated instructions")
     with on_building_cores(evaluation.toolchain.threads):
         limit_s = evaluation.settings.compile_timeout_s
-        text = assembly_of(evaluation.toolchain, source, limit_s)
-        if isinstance(text, Failed):
-            return Examined(failed=text)
+        listed = assembly_of(evaluation.toolchain, source, limit_s)
+        if isinstance(listed, Failed):
+            return Examined(failed=listed)
+        text, file = listed.assembly, evaluation.toolchain.language.file
         if _CREATES_THREAD.search(text):
             return Examined(left_out="it creates threads itself")
-        found = found_in(text, evaluation.toolchain.language.file, OF_C)
+        try:
+            lines = distances(listed, file)
+        except TooLargeError as error:
+            return Examined(failed=unexamined(str(error)))
+        if lines:
+            return Examined(distances=tuple(lines))
+        found = found_in(text, file, OF_C)
         if isinstance(found, Failed):
             return Examined(failed=found)
         if found.jumps:
@@ -349,4 +360,5 @@ def failure_of(found: Examined, language: KernelLanguage) -> Failed:
     if found.failed is not None:
         return unexamined(found.failed.log, found.failed.line)
     untested = [Untested(site.instruction.line, found.kind_of(site)) for site in found.untested]
+    untested += [Untested(line, "distance") for line in found.distances]
     return refusal(untested, found.calls, language)

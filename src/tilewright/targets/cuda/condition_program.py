@@ -25,6 +25,7 @@ import numpy as np
 from tilewright.core.records import Failed
 from tilewright.native.conditions.addresses import misused, reads_an_address
 from tilewright.native.conditions.dependence import Analysis
+from tilewright.native.conditions.distances import distances
 from tilewright.native.conditions.facts import Site
 from tilewright.native.conditions.finding import computed_without, found_in, loads_of, numbers_of
 from tilewright.native.conditions.listing import Listing
@@ -146,17 +147,19 @@ def recording_program(
 ) -> ConditionProgram | Failed | None:
     """The program that records a kernel's conditions on input values; None if it has none, and
     none that may depend on addresses."""
-    text = compiler.listing(source, call, timeout_s)
-    if isinstance(text, Failed):
-        return text
-    found = found_in(text, CUDA.file, AROUND)
+    listed = compiler.listing(source, call, timeout_s)
+    if isinstance(listed, Failed):
+        return listed
+    found = found_in(listed.assembly, CUDA.file, AROUND)
     if isinstance(found, Failed):
         return found
     if found.jumps:
         jumps = [Untested(site.instruction.line, "jump") for site in found.jumps]
         return refusal(jumps, 0, CUDA)
     try:
-        misuses = address_misuses(found.listing)
+        lines = distances(listed, CUDA.file, only_own_lines=True)
+        apart = [Untested(line, "distance") for line in lines]
+        misuses = [*address_misuses(found.listing), *apart]
         if misuses:
             return refusal(misuses, 0, CUDA)
         sites = (*found.sites, *numbers_of(found.listing, AROUND))

@@ -27,7 +27,7 @@ from elftools.common.exceptions import ELFError
 
 from tilewright.core.errors import ToolchainMissingError
 from tilewright.core.records import Failed, content_id
-from tilewright.native.toolchain import LISTED, LISTED_BY_GCC
+from tilewright.native.toolchain import GIMPLE, LISTED, LISTED_BY_GCC, Listed, read_listed
 from tilewright.sandbox import Limits, Sandbox, find_sandbox, open_folder, read_output
 from tilewright.targets.cuda.cpu_symbols import LIBRARIES, defined_names, refused_symbol
 from tilewright.targets.cuda.emulator_files import EMULATOR, RefusedError, own_file, write_headers
@@ -137,14 +137,14 @@ class CpuCompiler:
             failed = self._compiled(folder, source, call, kind, ("-c", "-o", "kernel.o"), timeout_s)
             return failed or self._linked(folder, kind, timeout_s)
 
-    def listing(self, source: str, call: str, timeout_s: float) -> str | Failed:
-        """The assembly text of a kernel's program, in which each condition is an instruction."""
+    def listing(self, source: str, call: str, timeout_s: float) -> Listed | Failed:
+        """The texts of a kernel's program, in whose assembly text each condition is an
+        instruction."""
         with open_folder("tilewright-cpu-") as name:
             folder = Path(name)
-            failed = self._compiled(folder, source, call, RECORDS, ("-o", "kernel.s"), timeout_s)
-            if failed is not None:
-                return failed
-            return read_output(folder / "kernel.s", _MOST_BYTES).decode(errors="replace")
+            output = ("-o", "kernel.s", GIMPLE)
+            failed = self._compiled(folder, source, call, RECORDS, output, timeout_s)
+            return failed or read_listed(folder, _MOST_BYTES, is_gcc=True)
 
     def assembled(self, text: str, timeout_s: float) -> bytes | Failed:
         """The program of an assembly text that `listing` returned, with additions."""
