@@ -32,9 +32,6 @@ from tilewright.core.templates import Point, TriedPoint
 from tilewright.proposers.factors import BEYOND
 from tilewright.proposers.parameters import LEAST_GAIN, ParametersFirst
 
-PLANNED = 4
-"""Number of schedules that are planned, as a multiple of the number of plans of an iteration. The
-estimate ranks them, so that only the most promising ones cost an evaluation."""
 AT_A_TIME = 2
 """Number of schedules in one iteration. If there were more, the estimate would be corrected less
 often."""
@@ -124,8 +121,7 @@ class FirstSchedules:
         if seed not in self._planned:
             first, start = replace(brief, iteration=1, rank=0, dropout=0.0), history.before(1)
             made: list[Plan] = []
-            many = PLANNED * count
-            for plan in self._rewriter.each_plan(first, start[0], start, many, seed):
+            for plan in self._rewriter.each_plan(first, start[0], start, count, seed):
                 if plan is None or not plan.estimated:
                     yield None
                     continue
