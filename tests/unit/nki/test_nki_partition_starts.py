@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import nki_kernels as world
+import numpy as np
 import pytest
-from test_nki_legality import read
+from test_nki_legality import ARGUMENTS, after, read
 from test_nki_reuse import results
 
 from tilewright.proposers.nki.analysis.dependence import NotApplicableError
@@ -80,3 +81,21 @@ nisa.dma_copy(dst=out[256:512], src=x[0:256])
             startable(kernel)
         with pytest.raises(KernelError, match="only transfers may start anywhere"):
             results(kernel)
+
+
+@pytest.mark.parametrize("column", ["48 - i * 16", "i * 16"])
+def test_a_column_stays_in_its_row_where_partition_and_column_move(column: str) -> None:
+    kernel = read(f"""
+for a in nl.affine_range(4):
+    t = TILE
+    nisa.dma_copy(dst=t, src=x[a * 128 : a * 128 + 128])
+    for i in nl.affine_range(4):
+        nisa.dma_copy(dst=t[i * 32 : i * 32 + 32, {column} : {column} + 16], src=x[0:32, 0:16])
+    nisa.dma_copy(dst=out[a * 128 : a * 128 + 128], src=t)
+""")
+    if column == "i * 16":
+        made = world.read_kernel(after(kernel, "jam a 2"), ARGUMENTS)
+        np.testing.assert_array_equal(results(made), results(kernel))
+        return
+    with pytest.raises(NotApplicableError, match="t is accessed across its rows"):
+        after(kernel, "jam a 2")

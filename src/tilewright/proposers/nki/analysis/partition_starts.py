@@ -1,4 +1,7 @@
-"""Partitions at which engines can begin: any for transfers, few for all other instructions."""
+"""Partitions at which engines can begin: any for transfers, few for all other instructions.
+
+Places in a tile are numbers of elements, which rewrites divide into partition and column.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,29 @@ TRANSFERS = ("dma_copy", "dma_transpose", "dma_add", "gather", "scatter")
 
 
 def startable(kernel: Kernel) -> Kernel:
-    """The kernel itself; `NotApplicableError` if an engine would begin where it cannot."""
+    """The kernel itself; `NotApplicableError` if an engine would begin where it cannot, or if it is
+    not known in which partition an instruction begins."""
     tensors = kernel.tensors()
     for op in ops(kernel.body):
-        if op.name in TRANSFERS:
-            continue
         for _, region in op.regions:
-            if not can_start(region, tensors):
+            if op.name not in TRANSFERS and not can_start(region, tensors):
                 raise NotApplicableError(f"{op.name} cannot begin at this partition")
+            if not _stays_in_row(region, tensors[region.tensor], kernel):
+                raise NotApplicableError(f"{region.tensor} is accessed across its rows")
     return kernel
+
+
+def _stays_in_row(region: Region, tensor: Tensor, kernel: Kernel) -> bool:
+    """Whether a place whose partition and column both depend on a loop has a column of its row.
+
+    The division by the row finds the wrong partition if the column moves back while the partition
+    moves forward.
+    """
+    row = tensor.row
+    if not tensor.on_chip or all(f % row == 0 or abs(f) < row for _, f in region.offset.terms):
+        return True
+    low, high = region.offset.divided(row)[1].bounds(kernel.trips())
+    return low >= 0 and high < row
 
 
 def can_start(region: Region, tensors: Mapping[str, Tensor]) -> bool:

@@ -110,6 +110,7 @@ def _scan_with_carry(loop: Loop, world: KernelFacts) -> tuple[int, int]:
         changed = written(loop.body[number + 1 : users[-1]])
         if (
             isinstance(copy, Op)
+            and users[-2:] == [number, users[-1]]
             and copy.name == "tensor_copy"
             and copy.region("dst") == initial
             and same_elements(copy.region("src"), last)
