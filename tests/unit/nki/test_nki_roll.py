@@ -99,6 +99,23 @@ for r in range(4):
     np.testing.assert_array_equal(results(world.read_kernel(text, ARGUMENTS)), results(kernel))
 
 
+@pytest.mark.parametrize("order", [(0, 1, 3), (0, 3)])
+def test_two_tiles_do_not_have_the_same_place_in_a_list(order: tuple[int, ...]) -> None:
+    rows = "[0, 128, 384, 256][r] : [0, 128, 384, 256][r] + 128"
+    body = f"""
+t = [TILE for r in range(4)]
+for r in range(4):
+    nisa.dma_copy(dst=t[r], src=x[{rows}])
+for r in range({len(order)}):
+    nisa.tensor_tensor(dst=t[r], data1=t[r], data2=t[{list(order)}[r]], op=nl.add)
+for r in range(4):
+    nisa.dma_copy(dst=out[{rows}], src=t[r])
+"""
+    kernel = read(body)
+    text = after(kernel, "roll")
+    np.testing.assert_array_equal(results(world.read_kernel(text, ARGUMENTS)), results(kernel))
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -56,6 +56,8 @@ class TileLists:
             raise NotApplicableError("tiles are used in several orders")
         row, (shift,) = self.lists[numbers.pop()], shifts
         row[:] = [*names[: max(0, -shift)], *row, *names[max(0, len(row) - shift) :]]
+        if row[max(0, shift) :][: len(names)] != [*names]:
+            raise NotApplicableError("another tile has the place of a tile in its list")
 
     def spread(self, names: Sequence[str]) -> tuple[int, int, int]:
         """The list of the tiles, the position of the first one, and the distance of the others."""
