@@ -76,7 +76,10 @@ def test_blocks_that_pass_on_something_else_stay(old: str, new: str) -> None:
 
 def test_what_blocks_receive_is_not_read_after_the_scan() -> None:
     """The first iteration stores the column with which it began. No other stores this column."""
-    inner, place = "    for r in nl.affine_range(4):\n", "r * 128 : r * 128 + 128, c * 16 : c * 16 +"
+    inner, place = (
+        "    for r in nl.affine_range(4):\n",
+        "r * 128 : r * 128 + 128, c * 16 : c * 16 +",
+    )
     stored = f"nisa.dma_copy(dst=out[{place} 1], src=carry[:, c : c + 1])"
     body = BLOCKS.replace("BEFORE", stored).replace(f"{place} 16], src=s", f"{place} 15], src=s")
     body = body.replace(inner, "").replace("        ", "    ").replace("r *", "0 *")

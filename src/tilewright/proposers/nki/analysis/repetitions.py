@@ -34,21 +34,22 @@ class Flat:
     keys: Sequence[int]
     """Equal for statements that differ only in their slots."""
     slots: Sequence[Sequence[Slot]]
-    sizes: Sequence[int]
+    begins: Sequence[int]
+    """The number of statements, including those in loops, before each of them, and of all."""
 
     @classmethod
     def of(cls, body: Body, tensors: Mapping[str, Tensor]) -> Flat:
         """The statements of a body."""
         known: dict[object, int] = {}
-        numbers, keys, slots, sizes = list[int](), list[int](), list[Sequence[Slot]](), list[int]()
+        numbers, keys, slots, begins = list[int](), list[int](), list[Sequence[Slot]](), [0]
         for number, statement in enumerate(body):
             if not isinstance(statement, Alloc):
                 key, own = _described(statement, tensors, {})
                 numbers.append(number)
                 keys.append(known.setdefault(key, len(known)))
                 slots.append(own)
-                sizes.append(len(list(walk((statement,)))))
-        return cls(numbers, keys, slots, sizes)
+                begins.append(begins[-1] + len(list(walk((statement,)))))
+        return cls(numbers, keys, slots, begins)
 
 
 def _described(
@@ -71,11 +72,13 @@ def _described(
         return (statement.trips, statement.kind, *keys), slots
     for name, value in statement.arguments:
         if isinstance(value, Region):
-            keys.append((name, _form(tensors[value.tensor]), value.dims))
-            slots.append((value.tensor, value.offset.replaced(inner)))
+            place = value.offset.replaced(inner)
+            keys.append((name, _form(tensors[value.tensor]), value.dims, place.terms))
+            slots.append((value.tensor, place))
         elif (number := number_of(name, value)) is not None:
-            keys.append((name, "number"))
-            slots.append((None, number.replaced(inner)))
+            place = number.replaced(inner)
+            keys.append((name, "number", place.terms))
+            slots.append((None, place))
         else:
             keys.append((name, type(value), value))
     return (statement.name, *keys), slots
@@ -117,7 +120,8 @@ class Repetition:
     @property
     def saved(self) -> int:
         """The number of statements that a loop replaces."""
-        return sum(self.flat.sizes[n] for n in self._iteration(0)) * (self.count - 1)
+        begins = self.flat.begins
+        return (begins[self.start + self.period] - begins[self.start]) * (self.count - 1)
 
     def _iteration(self, number: int) -> range:
         begin = self.start + number * self.period
@@ -128,9 +132,9 @@ def repetitions(flat: Flat) -> list[Repetition]:
     """Repetitions whose numbers grow evenly, those that save most statements first."""
     found: list[Repetition] = []
     for period in range(1, min(MOST_PERIOD, len(flat.keys) // 2) + 1):
-        start = 0
+        start, same_from = 0, _same(flat.keys, period)
         while start + 2 * period <= len(flat.keys):
-            same = _same(flat.keys, start, period)
+            same = same_from[start]
             if same < period:
                 start += same + 1
                 continue
@@ -142,22 +146,26 @@ def repetitions(flat: Flat) -> list[Repetition]:
     return found[:MOST_REPETITIONS]
 
 
-def _same(keys: Sequence[int], start: int, period: int) -> int:
-    """The number of statements from `start` on that repeat after a period."""
-    same = 0
-    while start + same + period < len(keys) and (keys[start + same] == keys[start + same + period]):
-        same += 1
+def _same(keys: Sequence[int], period: int) -> list[int]:
+    """The number of statements from each one on that repeat after a period."""
+    same = [0] * len(keys)
+    for start in range(len(keys) - period - 1, -1, -1):
+        if keys[start] == keys[start + period]:
+            same[start] = same[start + 1] + 1
     return same
 
 
 def _even(run: Repetition) -> int:
     """The number of iterations whose numbers grow evenly, and whose tensors are the same, or
     different, in each slot."""
-    first, second = run.slots(0), run.slots(1)
-    steps = [b[1] - a[1] for a, b in zip(first, second, strict=True)]
-    changes = [a[0] != b[0] for a, b in zip(first, second, strict=True)]
-    for number in range(1, run.count):
-        for a, b, step, changed in zip(first, run.slots(number), steps, changes, strict=True):
-            if step.terms or b[1] - a[1] != step * number or (a[0] != b[0]) != changed:
-                return number
+    slots, period = run.flat.slots, run.period
+    for number in range(2, run.count):
+        for n in range(run.start, run.start + period):
+            later = slots[n + period], slots[n + number * period]
+            for a, b, c in zip(slots[n], *later, strict=True):
+                step = b[1].constant - a[1].constant
+                if c[1].constant - a[1].constant != step * number or (a[0] == b[0]) != (
+                    a[0] == c[0]
+                ):
+                    return number
     return run.count
