@@ -162,3 +162,5 @@ def test_the_largest_of_groups_are_read() -> None:
     engine, time = op_cost(made, kernel.tensors())
     assert (engine, time) == ("pool", pytest.approx((150 + 4 * 42 + 2) / 1.4))
     assert "nisa.topk(" in after(kernel, "jam r 0")
+    with pytest.raises(UnsupportedError, match="depends on a loop"):
+        read_kernel(TOP.replace("n=42", "n=42 - r"), arguments)

@@ -116,6 +116,8 @@ def test_engines_and_places_of_a_tuned_kernel_are_free() -> None:
     )
     with pytest.raises(NotApplicableError, match="only PE writes"):
         after(world.read_kernel(text, ARGUMENTS), "loosen")
+    with pytest.raises(NotApplicableError, match="missing is not on chip"):
+        after(kernel, "psum missing")
 
 
 def test_complete_sequences_begin_with_what_undoes_the_schedule() -> None:

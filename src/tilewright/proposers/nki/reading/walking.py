@@ -271,6 +271,8 @@ class Reader:
         name, given = _transfer(name, given)
         if name == "topk":  # every instruction has a dst
             given = {"dst" if key == "val_dst" else key: value for key, value in given.items()}
+            if not isinstance(given.get("n"), int):
+                raise UnsupportedError("a number of largest elements that depends on a loop")
         if name == "dropout":
             given["draw"] = self._draw()
         command = given.get("reduce_cmd")

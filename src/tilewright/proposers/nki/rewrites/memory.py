@@ -25,8 +25,8 @@ def require_psum(tensor: Tensor) -> None:
 
 def place(kernel: Kernel, name: str, memory: Memory) -> Kernel:
     """The kernel with a tile in another memory, which all its uses must be able to access."""
-    tensor = kernel.tensors()[name]
-    if tensor.memory == memory or not tensor.on_chip:
+    tensor = kernel.tensors().get(name)
+    if tensor is None or tensor.memory == memory or not tensor.on_chip:
         raise NotApplicableError(f"{name} is not on chip, or already in this memory")
     if memory == "psum":
         require_psum(tensor)
