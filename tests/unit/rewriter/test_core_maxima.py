@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from textwrap import indent
 
 import pytest
@@ -89,6 +90,21 @@ def test_other_comparisons_stay_code_of_the_core(machine: Machine, source: str) 
     assert re.search("[<>] most", emit(raised(source, machine)).partition("void kernel")[2])
 
 
+def test_a_window_that_local_memory_cannot_hold_stays_code_of_the_core(machine: Machine) -> None:
+    def text(elements: int) -> str:
+        core = f"""int8_t most = 0;
+for (int k = 0; k < {elements}; k++) {{
+  const int8_t one = T[k / 20][k % 20];
+  most = one > most ? one : most;
+}}
+C[0][0] = most;
+"""
+        return emit(raised(pooled(core), machine)).partition("void kernel")[2]
+
+    assert "most" not in text(128)
+    assert "most" in text(129)
+
+
 THEN_MULTIPLIED = """
 static int8_t T[32][16], P[16][16];
 void kernel(const int8_t A[32][16], const int8_t B[16][16], const int8_t D[16][16],
@@ -161,20 +177,39 @@ def test_maxima_of_other_values_are_refused(given: dict[str, int]) -> None:
         followed(**given)
 
 
+def test_an_element_that_was_read_twice_is_no_pair() -> None:
+    maxima = Maxima(Fillings({}), MemoryOrder(frozenset((1, 2))), frozenset((1,)))
+    maxima.keep(SPACING, SPACING, 0, 1, 1, 3, negative=False)
+    value = Greatest(frozenset(Element(SPACING, 1, moment) for moment in (4, 5)), 0)
+    with pytest.raises(NotRaised):
+        maxima.store(2 * SPACING, 1, value, (), 0)
+
+
 X, Y = (Data((Element(address, 1, 0),)) for address in (64, 65))
 
 
 def test_the_greater_of_two_values_is_a_maximum_only_if_it_is_chosen() -> None:
-    assert chosen(X > Y, lambda: X, lambda: Y) == Greatest(frozenset((*X.terms, *Y.terms)), -128)
-    assert chosen(X <= Y, lambda: Y, lambda: X) == Greatest(frozenset((*X.terms, *Y.terms)), -128)
+    for most in (chosen(X > Y, lambda: X, lambda: Y), chosen(X <= Y, lambda: Y, lambda: X)):
+        assert (most.terms, most.least) == ((*X.terms, *Y.terms), -128)
     for test, yes, no in ((X > Y, Y, X), (X < Y, X, Y), (X > Y, X, 0), (X > Y, X, X)):
         with pytest.raises(Undecided):
             chosen(test, lambda yes=yes: yes, lambda no=no: no)
     wide = Data((Element(64, 2, 0),))
     with pytest.raises(Undecided):
         chosen(wide > Y, lambda: wide, lambda: Y)
+
+
+def test_python_decides_nothing_by_values_that_depend_on_elements() -> None:
+    most = chosen(X > Y, lambda: X, lambda: Y)
+    uses: list[Callable[[object], object]] = [
+        bool, lambda v: v == 0, lambda v: v != most, {0: 1}.get, lambda v: 1 - v, lambda v: v // 2
+    ]  # fmt: skip
+    for value in (most, Comparison("gt", X, Y)):
+        for use in uses:
+            with pytest.raises(Undecided):
+                use(value)
     with pytest.raises(Undecided):
-        bool(Comparison("gt", X, Y))
+        {0: 1}.get(X)
 
 
 def test_a_maximum_is_converted_only_without_change() -> None:

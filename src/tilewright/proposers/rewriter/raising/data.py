@@ -39,8 +39,33 @@ class Element:
     moment: int
 
 
+def _refused(*_: object) -> NoReturn:
+    raise Undecided("the core computes something other than a function of one sum of elements")
+
+
+class Unknown:
+    """A value that depends on elements. Python must not decide anything by it: neither whether it
+    is zero, nor whether it is equal to something or the key of a dictionary."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise Undecided("the core branches on the value of an array element")
+
+
+for _name in (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "rshift", "lshift",
+):  # fmt: skip
+    setattr(Unknown, f"__{_name}__", _refused)
+    setattr(Unknown, f"__r{_name}__", _refused)
+for _name in (
+    "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "invert", "int", "float", "index", "hash",
+):  # fmt: skip
+    setattr(Unknown, f"__{_name}__", _refused)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Data:
+class Data(Unknown):
     """A function of the sum of some elements."""
 
     terms: tuple[Element, ...]
@@ -65,12 +90,9 @@ class Data:
 
     __radd__ = __add__
 
-    def __bool__(self) -> bool:
-        raise Undecided("the core branches on the value of an array element")
 
-
-@dataclass(frozen=True, slots=True)
-class Greatest:
+@dataclass(frozen=True, slots=True, eq=False)
+class Greatest(Unknown):
     """The greatest of some elements and a number."""
 
     elements: frozenset[Element]
@@ -83,15 +105,12 @@ class Greatest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Comparison(Unknown):
     """A comparison of two values that depend on different elements."""
 
     name: str
     left: object
     right: object
-
-    def __bool__(self) -> bool:
-        raise Undecided("the core branches on the value of an array element")
 
     def greatest(self, yes: object, no: object) -> Greatest:
         """The value of `left > right ? yes : no`, if this is the greater one of `left` and
@@ -103,21 +122,22 @@ class Comparison:
         first, second = compared
         if first is None or second is None or given != compared or self.name not in _ORDERS:
             raise Undecided(_COMBINES)
-        return Greatest(first.elements | second.elements, max(first.least, second.least))
+        return Greatest(first[0] | second[0], max(first[1], second[1]))
 
 
 _ORDERS = ("lt", "le", "gt", "ge")
 _COMBINES = "the core combines values that it computed from different sums of elements"
 
 
-def _as_greatest(value: object) -> Greatest | None:
-    """A value as the greatest of some elements and a number; None if it is something else."""
+def _as_greatest(value: object) -> tuple[frozenset[Element], int] | None:
+    """The elements and the number of which a value is the greatest; None if it is something
+    else."""
     if isinstance(value, int):
-        return Greatest(frozenset(), value)
+        return frozenset(), value
     if isinstance(value, Data) and len(value.terms) == 1 and value.terms[0].bytes == 1:
         least = _limit_below(value.value)
-        return None if least is None else Greatest(frozenset(value.terms), least)
-    return value if isinstance(value, Greatest) else None
+        return None if least is None else (frozenset(value.terms), least)
+    return (value.elements, value.least) if isinstance(value, Greatest) else None
 
 
 @lru_cache(maxsize=64)
@@ -144,10 +164,6 @@ def offset_of(tree: Tree) -> int | None:
 def _with_offset(offset: int) -> tuple[Tree, int]:
     """The sum plus a number, and the nodes of this tree."""
     return (("add", SUM, offset), 3) if offset else (SUM, 1)
-
-
-def _refused(*_: object) -> NoReturn:
-    raise Undecided("the core computes something other than a function of one sum of elements")
 
 
 def _computed(name: str, *operands: object) -> Any:
@@ -212,8 +228,6 @@ for _name in ("sub", "mul", "and", "or", "xor", "rshift", "lshift"):
     setattr(Data, f"__r{_name}__", _operator(_name, swapped=True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "invert"):
     setattr(Data, f"__{_name}__", _operator(_name))
-for _name in ("truediv", "rtruediv", "pos", "int", "float", "index"):
-    setattr(Data, f"__{_name}__", _refused)
 for _name in _ORDERS:
     setattr(Greatest, f"__{_name}__", _operator(_name))
 

@@ -76,6 +76,8 @@ class Maxima:
                     line,
                 )
             sources.add(at)
+        if len(sources) < 2:  # the core read one element several times
+            raise NotRaised("the core takes the maximum of an element and itself", line)
         phase = max(self.order.phase_of(at, 0, 1, 1) for at in sources)
         target = self.own.stored(address, 0, 1, 1, line)
         self.order.mark(target, 1, phase + 1, line)

@@ -110,11 +110,14 @@ class NestWriter(Tiles):
 
         The maximum m of the first elements begins with m = a + ReLU(b - a). Every other element c
         then adds ReLU(c - m) to it. The array computes a - b as -a times an identity matrix plus b,
-        and reads operands from the memory for sums with ReLU.
+        and reads operands from the memory for sums with ReLU. `NotRaised` if local memory cannot
+        hold all elements.
         """
         isa, nest = self.isa, tile.nest
         assert nest.how.identities is not None
         operands, sums = isa.machine.spaces[isa.factors], isa.machine.spaces[isa.sums]
+        if len(nest.scales) > 2 * (operands.bank_rows // isa.widest):
+            raise NotRaised("the core takes the maximum of too many elements")
         plain, negated = Local(isa.factors, Expr()), Local(isa.factors, Expr(isa.height))
         apart = isa.bytes_of(isa.factors) * isa.width
         settings = [isa.clipping_setting(), isa.load_setting(1, apart, 1.0)]
