@@ -81,6 +81,7 @@ def test_forms_of_a_maximum_are_the_same(machine: Machine, change: tuple[str, st
     "source",
     [
         pooled(activation="NO_ACTIVATION"),
+        pooled().replace("0.25f", "-0.25f"),
         pooled(PAIRS.replace("> most", "< most")),
         pooled(PAIRS.replace("int8_t most = T[2 * i][j];", "int8_t most = 5;")),
         pooled(PAIRS.replace("T[2 * i][j];", "T[2 * i][j] + 1;")),

@@ -452,10 +452,12 @@ class _Flow:
                 )
 
     def _clips(self, configured: str, setting: Operands) -> bool:
-        """Whether a store makes negative sums zero."""
+        """Whether a store leaves nothing negative: it makes negative sums zero, and only then
+        multiplies by the scale."""
         clips = self.machine.attribute(configured, "clips_below_zero")
         activation = self._setting(configured, setting, "activation", 0)
-        return clips is not None and activation == self.machine.constants[clips]
+        scale = self._setting(configured, setting, "scale", 1.0)
+        return clips is not None and activation == self.machine.constants[clips] and scale >= 0
 
     def _add_maxima(self) -> None:
         """Store the maxima that the core takes, as rows."""
