@@ -85,6 +85,13 @@ def test_forms_of_a_maximum_are_the_same(machine: Machine, change: tuple[str, st
         pooled(PAIRS.replace("> most", "< most")),
         pooled(PAIRS.replace("int8_t most = T[2 * i][j];", "int8_t most = 5;")),
         pooled(PAIRS.replace("T[2 * i][j];", "T[2 * i][j] + 1;")),
+        "static int n; static int8_t counted(int8_t v) { n++; return v; }"
+        + pooled(
+            PAIRS.replace(
+                "if (T[2 * i + 1][j] > most) most = T[2 * i + 1][j];",
+                "most = T[2 * i + 1][j] > most ? counted(T[2 * i + 1][j]) : most;",
+            )
+        ),
     ],
 )
 def test_other_comparisons_stay_code_of_the_core(machine: Machine, source: str) -> None:

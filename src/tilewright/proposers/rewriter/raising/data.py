@@ -284,7 +284,7 @@ def _within(value: _Value) -> _Value:
 
 
 WITH_DATA: Mapping[str, object] = {
-    "chosen": chosen, "truth": truth, "signed": narrowed, "short": short, "within": _within,
+    "truth": truth, "signed": narrowed, "short": short, "within": _within,
     "divided": _on_data("divided", divided), "rest": _on_data("rest", rest),
 }  # fmt: skip
 """The functions that a translated kernel calls to compute with elements."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -21,6 +21,8 @@ from tilewright.proposers.rewriter.raising.data import (
     Element,
     Greatest,
     Undecided,
+    Unknown,
+    chosen,
 )
 from tilewright.proposers.rewriter.raising.translate import Translator
 from tilewright.proposers.rewriter.raising.translation.parts import (
@@ -80,12 +82,14 @@ class _Memory:
     """The memory of the core: values by address. New objects get new addresses.
 
     `touched` are the kernel's own arrays that the core reads or writes, except for constants.
+    `changes` is the number of stores.
     """
 
     def __init__(self, own: Sequence[Own], events: list[Event], *, data: bool) -> None:
         self.cells: dict[int, Any] = {}
         self.sizes: dict[int, int] = {}
         self.touched: set[int] = set()
+        self.changes = 0
         self._events = events
         self._data = data
         self._own = own
@@ -135,6 +139,7 @@ class _Memory:
         if self._element_size(address, size) != size:
             raise NotRaised("the core copies elements and changes their type")
         self._events.append((CORE, line, address, size, value))
+        self.changes += 1
         self.cells[address], self.sizes[address] = value, size
         return value
 
@@ -162,12 +167,14 @@ class _Memory:
     def store(self, address: int, value: float) -> float:
         _require_no_argument(address)
         self._touch(address)
+        self.changes += 1
         self.cells[address] = value
         return value
 
     def clear(self, address: int, size: int) -> None:
         _require_no_argument(address)
         _require_few(size)
+        self.changes += 1
         if self._data and address >= OWN and size <= MOST_CLEARED:
             self._zero(address, size, 0)
             return
@@ -184,6 +191,7 @@ class _Memory:
     def copy(self, source: int, target: int, size: int) -> int:
         _require_no_argument(target)
         _require_few(size)
+        self.changes += 1
         self._touch(source)
         self._touch(target)
         for offset in range(size):
@@ -191,6 +199,15 @@ class _Memory:
             if source + offset in self.cells:
                 self.cells[target + offset] = self.cells[source + offset]
         return target
+
+    def chosen(self, test: object, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """The value of `test ? yes : no`. If the test depends on elements, both values are
+        computed, which must have no other effect."""
+        before = self.changes, len(self._events)
+        found = chosen(test, yes, no)
+        if isinstance(test, Unknown) and (self.changes, len(self._events)) != before:
+            raise NotRaised("whether the core stores depends on the value of an array element")
+        return found
 
 
 class _Functions(dict[int, Any]):
@@ -249,6 +266,7 @@ def executed(source: str, machine: Machine, *, data: bool = False) -> Run:
         "copy": memory.copy,
         "element": memory.element,
         "write": memory.write,
+        "chosen": memory.chosen,
     }
     arguments = ", ".join(str((n + 1) * SPACING) for n in range(len(entry.parameters)))
     # Initial values of static arrays are not stored again in later calls.
