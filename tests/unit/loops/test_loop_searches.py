@@ -123,6 +123,9 @@ def test_of_equal_values_the_first_one_counts(name: str) -> None:
         in_a_loop("if (i < 9 && I[i + 10] && X[i] > best) { best = X[i]; at = i; }"),
         in_a_loop("if (I[i] != 0 && 8 / I[i] > best) { best = 8 / I[i]; at = i; }",
                   "int best = 0, at = 0;"),
+        in_a_loop("if (U[i] < 31 && I[i] >> U[i] && X[i] > best) { best = X[i]; at = i; }"),
+        # A variable of whole numbers keeps no fraction: 0.5 becomes 0.
+        in_a_loop("int holds = X[i] > best ? D[i] : 0; if (holds) { best = X[i]; at = i; }"),
         # The two assignments have other conditions.
         in_a_loop("at = I[i] != 0 && X[i] > best ? i : at; "
                   "best = U[i] != 0 && X[i] > best ? X[i] : best;"),

@@ -179,7 +179,7 @@ def _all_of(condition: Expr, own: _Own, changing: set[str]) -> Iterator[Expr]:
     """Conditions that all must hold for a condition to hold."""
     if isinstance(condition, Var) and changing & _names_of(condition, own):
         inner = own.get(condition.name)
-        if isinstance(inner, Select) or (isinstance(inner, Binary) and inner.operator == "&&"):
+        if isinstance(inner, (Binary, Select)) and _is_truth_value(inner):
             yield from _all_of(inner, own, changing)
             return
     if isinstance(condition, Binary) and condition.operator == "&&":
@@ -190,6 +190,16 @@ def _all_of(condition: Expr, own: _Own, changing: set[str]) -> Iterator[Expr]:
         yield from _all_of(condition.value, own, changing)
     else:
         yield condition
+
+
+def _is_truth_value(expr: Expr) -> bool:
+    """Whether an expression is 1 or 0, which variables of all types keep.
+
+    Variables of whole numbers keep no other condition: 0.5 becomes 0.
+    """
+    if isinstance(expr, Select):
+        return _is_truth_value(expr.value) and expr.other == Number("0")
+    return isinstance(expr, Binary) and expr.operator in _COMPARISONS
 
 
 def _names_of(expr: Expr, own: _Own) -> set[str]:
@@ -204,8 +214,10 @@ def _require_harmless(exprs: Sequence[Expr], loop: For, kernel: Kernel) -> None:
     for e in (e for expr in exprs for e in walk(expr)):
         if isinstance(e, Element) and not is_inside(e, path, kernel):
             raise NotApplicableError(f"excluded elements of {e.array} may not exist")
-        if isinstance(e, Binary) and e.operator in "/%":
+        if isinstance(e, Binary) and e.operator in ("/", "%"):
             raise NotApplicableError("the loop divides under a condition")
+        if isinstance(e, Binary) and e.operator in ("<<", ">>") and not isinstance(e.right, Number):
+            raise NotApplicableError("the loop shifts by a variable under a condition")
 
 
 def _by_value(assigned: Sequence[Assign], own: Mapping[str, Expr | None]) -> _Found | None:

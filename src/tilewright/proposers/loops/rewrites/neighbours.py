@@ -189,12 +189,13 @@ def _rows(loop: For, lanes: int) -> Iterator[_Row]:
 
 
 def _iterations_beyond(row: _Row, path: list[For], kernel: Kernel) -> int:
-    """The number of last iterations in which a block would end beyond its array.
+    """The number of last iterations in which a block would end beyond its array: at most one,
+    because the last block ends less than one vector after the loads.
 
-    Raises `NotApplicableError` if the first block begins in front of it.
+    Raises `NotApplicableError` if the first block begins in front of the array.
     """
     loop, lanes = path[-1], kernel.lanes
-    for short in range(loop.trips):
+    for short in range(min(loop.trips, 2)):
         shorter = replace(loop, last=loop.first + (loop.trips - short) * loop.step)
         ends = (row.blocks[0], row.blocks[-1] + lanes - 1)
         elements = (Element(row.array, row.subscripts(p, Var(loop.variable))) for p in ends)
