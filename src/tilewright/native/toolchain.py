@@ -62,14 +62,19 @@ are those of the source.
 """
 
 
+_UNION = re.compile(r"\bunion\b|##|%:%:")
+"""The word, or what could compose it in a macro."""
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """The assembly text of a kernel, and its GIMPLE form, which is empty for other compilers than
-    GCC.
+    GCC. `has_unions` tells whether two members of a structure may share a place.
     """
 
     assembly: str
     gimple: str
+    has_unions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +197,16 @@ def assembly_of(toolchain: Toolchain, source: str, timeout_s: float) -> Listed |
         if failed is not None:
             return failed
         try:
-            return read_listed(folder, MAX_BYTES, is_gcc=toolchain.is_gcc)
+            return read_listed(folder, source, MAX_BYTES, is_gcc=toolchain.is_gcc)
         except OSError as error:
             return Failed("build", "link_error", f"the compiler wrote no listing: {error}.")
 
 
-def read_listed(folder: Path, most_bytes: int, *, is_gcc: bool) -> Listed:
-    """The texts that a compiler has written to a folder. Raises `OSError`."""
+def read_listed(folder: Path, source: str, most_bytes: int, *, is_gcc: bool) -> Listed:
+    """The texts that a compiler has written to a folder for a source. Raises `OSError`."""
     names = ("kernel.s", *("kernel.gimple",) * is_gcc)
     texts = [read_output(folder / name, most_bytes).decode(errors="replace") for name in names]
-    return Listed(texts[0], "".join(texts[1:]))
+    return Listed(texts[0], "".join(texts[1:]), bool(_UNION.search(source)))
 
 
 def assembled(toolchain: Toolchain, text: str, timeout_s: float) -> bytes | Failed:

@@ -4,8 +4,9 @@
 #include <string.h>
 #define APART __attribute__((noinline))
 typedef unsigned long pair __attribute__((vector_size(16)));
+struct ring { float data[8], *head, *tail; };
+struct arena { char *at; };
 struct range { float *begin, *end; long count; };
-union both { char *address; uintptr_t number; };
 static volatile char first[8] = {1}, second[8] = {1};
 static volatile char *volatile addresses[2] = {first, second};
 static volatile char *volatile kept, *volatile older;
@@ -17,6 +18,9 @@ APART uintptr_t deeper(void) { volatile char c[64]; c[0] = 1; uintptr_t at = pla
 APART int above(char *a, char *b) { return a < b; } // FOUND
 APART int lowest(char *a) { return (uintptr_t)a & 31; } // FOUND
 APART int is_null(char *a) { return !a; } // FOUND
+APART uintptr_t low_bits(char *a) { return ((uintptr_t)a & -16) - ((uintptr_t)a & -64); } // FOUND
+APART int wraps(char *a, uint8_t by) { uint8_t low = (uintptr_t)a, more = low + by; return more < low; } // FOUND
+APART void put(char *a, char *b) { *(char **)(((uintptr_t)a + 15) & -16) = b; }
 APART char *moved(char *a, uintptr_t by) { return (char *)((uintptr_t)a - by); }
 APART uintptr_t level(int n, char *outer) {
   char c[8]; memset(c, n, 8); kept = c;
@@ -56,7 +60,7 @@ void locals(int *to) {
   to[7] = x - p; // FOUND
   to[8] = place() - deeper() == 8000; // FOUND
   to[9] = from(x); to[10] = level(5, x); keeps(1); to[11] = keeps(0);
-  union both u; u.address = x; p = y; to[12] = u.number % 64; // FOUND
+  p = y;
   to[13] = __builtin_ctzl((uintptr_t)p); // FOUND
   { char z[8]; memset(z, 3, 8); kept = z; p = z; to[14] += p[1]; }
   { char z[8]; memset(z, 4, 8); to[15] = z - p; kept = z; } // FOUND
@@ -66,6 +70,13 @@ void locals(int *to) {
   to[18] = copied[1] - copied[0]; // FOUND
   to[19] = (char *)(((uintptr_t)y + 15) & ~(uintptr_t)15) - y + inner(2, NULL); // FOUND
   to[17] = (char *)__builtin_frame_address(0) - y; // FOUND
+  { char *now = x, *next = y, *last = NULL; for (int i = 0; i < 3; i++) {
+    if (last) to[20] += now - last; // FOUND
+    last = now; now = next; next = last; *last = i; } }
+  to[24] = (uint8_t)(uintptr_t)y == 0; // FOUND
+  to[21] = low_bits(y) + wraps(y, to[26]);
+  { char z[64]; uintptr_t v; memset(z, 5, 64); put(z, y); memcpy(&v, z + to[22], 8);
+  to[23] = v % 16 == 8; } // FOUND
 }
 APART float sum(const float *a, const float *e) { float s = 0; while (a != e) s += *a++; return s; }
 APART float sum_below(const float *a, const float *e) { float s = 0; for (; a < e; a++) s += *a; return s; }
@@ -75,6 +86,10 @@ APART float *end_of(float *a, int n) { return a + n; }
 APART int is_apart(const float *a, const float *b, int n) { return a + n <= b || b + n <= a; }
 APART int peel(const float *a) { int n = 0; while ((uintptr_t)(a + n) & 31) n++; return n; }
 APART void halve(float *a, float *e) { if (e - a < 4) { while (a < e) *a++ *= 2; return; } float *m = a + (e - a) / 2; halve(a, m); halve(m, e); }
+APART void push(struct ring *r, float v) { *r->head++ = v; if (r->head == r->data + 8) r->head = r->data; }
+APART float *take(struct arena *a, int n) { char *p = (char *)(((uintptr_t)a->at + 63) & -64); a->at = p + n; return (float *)p; }
+APART void sort(const float **rows, int n) { for (int i = 1; i < n; i++) { const float *x = rows[i]; int j = i; while (j > 0 && rows[j - 1] > x) { rows[j] = rows[j - 1]; j--; } rows[j] = x; } }
+static float (*const functions[2])(const float *, const float *) = {sum, sum};
 void honest(const float *A, float *C, int n) {
   float one[64], two[64] __attribute__((aligned(64))), room[80], *slots[2] = {one, two}, *now = one;
   memcpy(one, A, 256); memcpy(two, A + 64, 256);
@@ -92,5 +107,10 @@ void honest(const float *A, float *C, int n) {
   float vla[n]; memset(vla, 0, sizeof vla); for (float *p = vla; p != vla + n; p++) C[7] += *p;
   float *order[4] = {packed + 3, packed, packed + 9, packed + n};
   for (int i = 1; i < 4; i++) if (order[i - 1] > order[i]) { float *o = order[i]; order[i] = order[i - 1]; order[i - 1] = o; }
-  C[8] = *order[0];
+  C[8] = *order[0] + (functions[n & 1] == sum);
+  { float *now = one, *next = two; for (int i = 0; i < n; i++) { for (float *p = now; p < now + 64; p++) next[p - now] = *p * A[i]; float *last = now; now = next; next = last; }
+    for (float *p = now; p < now + 64; p++) C[p - now] = *p; }
+  struct ring ring = {{0}, ring.data, ring.data}; for (int i = 0; i < n; i++) push(&ring, A[i]); C[9] = ring.head - ring.tail;
+  struct arena arena = {(char *)packed}; C[10] = *take(&arena, n) + *take(&arena, n);
+  const float *rows[4] = {room + 20 * (n & 3), room, room + 40, room + 60}; sort(rows, 4); C[11] = *rows[0];
 }

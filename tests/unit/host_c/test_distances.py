@@ -37,6 +37,21 @@ def test_distances_are_found_and_honest_uses_of_addresses_are_not(listed: Listed
 
 
 @needs_gcc
+def test_members_of_a_union_share_their_place() -> None:
+    source = """\
+union place { char *address; float numbers[2]; };
+void kernel(float *C) {
+  volatile char x[24] = {1}, y[24] = {1}; union place both[2];
+  both[0].address = (char *)x; both[1].address = (char *)y;
+  C[0] = both[0].numbers[0] == both[1].numbers[0];
+}
+"""
+    listed = assembly_of(find_toolchain(), source, 60.0)
+    assert isinstance(listed, Listed), listed.log
+    assert set(distances(listed, "kernel.c")) == {5}
+
+
+@needs_gcc
 def test_lines_of_other_files_have_no_number_or_are_left_out(listed: Listed) -> None:
     assert set(distances(listed, "other.c")) == {None}
     assert distances(listed, "other.c", only_own_lines=True) == []

@@ -41,8 +41,10 @@ _TYPES = re.compile(
 """Types of whole numbers."""
 _POINTS = re.compile(r"^\t\.quad\t[A-Za-z_]", re.MULTILINE)
 _TABLE = re.compile(r"^(?:([\w.$#]+):|\t\.quad\t([A-Za-z_][\w.$#]*))", re.MULTILINE)
-_ADDRESSES = re.compile(r"[*&]$|long|64|size|ptr|vector")
+_ADDRESSES = re.compile(r"[*&}]\s*$|\(\*|long|64|size|ptr|vector")
 """Types that may hold a whole address."""
+_FLOAT = re.compile(r"-?\d+\.\d")
+_FLOAT_TYPE = re.compile(r"(?:float|double)(?:D\.\d+)?$")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 _NEAR = 4096
 """Constant offsets below this number cannot make an address zero."""
@@ -58,6 +60,10 @@ _GIVEN, _FAR, _ANYWHERE = "given", "far", "anywhere"
 """`_GIVEN` is the origin of an address that the kernel was given or has read. `_FAR` is one of an
 unknown frame of a function, which may be another one each time. `_ANYWHERE` is the memory of
 addresses that were given."""
+_ALIGNED, _PART = " aligned", " part"
+"""Are added to the origins of addresses that were rounded, or of which bits are missing. Their
+distance from the beginning of the variable, and from one another, depends on the variable's place;
+that between parts also if the same part was moved, because it may overflow."""
 _WHOLE = "*"
 """The name of a whole variable, or of an unknown part of it."""
 
@@ -92,6 +98,20 @@ class _Function:
     types: dict[str, str]
     locals: frozenset[str]
     statements: list[_Statement]
+    assigned: dict[str, _Statement]
+
+    def moves(self, word: str, name: str, seen: set[str]) -> bool:
+        """Whether a value is that of `name` to which offsets may have been added."""
+        if word == name or word in seen:
+            return True
+        seen.add(word)
+        one = self.assigned.get(word)
+        if one is None or one.does not in ("phi", "copy", "cast", "+", "-"):
+            return False
+        if one.does == "+":
+            return any(self.moves(other, name, set(seen)) for other in one.words)
+        moved = one.words if one.does == "phi" else one.words[:1]
+        return all(self.moves(other, name, seen) for other in moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +132,7 @@ def distances(listed: Listed, file: str, *, only_own_lines: bool = False) -> lis
     None if the compiler was not GCC. With `only_own_lines`, code of other files is left out. Raises
     `TooLargeError`.
     """
-    following = _Distances(_functions(listed.gimple))
+    following = _Distances(_functions(listed.gimple), has_unions=listed.has_unions)
     following.set_tables(listed)
     found = following.found()
     return [
@@ -125,8 +145,9 @@ def distances(listed: Listed, file: str, *, only_own_lines: bool = False) -> lis
 class _Distances:
     """Follows the values of all functions, for each way in which they are called."""
 
-    def __init__(self, functions: dict[str, _Function]) -> None:
+    def __init__(self, functions: dict[str, _Function], *, has_unions: bool) -> None:
         self._functions = functions
+        self._has_unions = has_unions
         self._values: dict[_Key, dict[str, _Value]] = {}
         self._returned: dict[_Key, _Value | None] = {}
         self._contents: dict[tuple[str, str], _Value] = {}
@@ -146,7 +167,7 @@ class _Distances:
         self._recursive = self._on_cycles()
         self._entries = set(functions) - called - self._by_address
         self._changed = self._reports = False
-        self._bad: dict[_Statement, None] = {}
+        self._bad: dict[tuple[_Key, _Statement], None] = {}
         for uid in self._entries or functions:
             self._key(uid, ())
 
@@ -175,7 +196,7 @@ class _Distances:
             values.clear()
             self._returned[key] = None
         self._follow()
-        return self._bad
+        return dict.fromkeys(one for _, one in self._bad)
 
     def _follow(self) -> None:
         """Follow all statements until nothing changes. What variables may contain is found before
@@ -250,7 +271,9 @@ class _Distances:
                 if values.get(one.target) != new:
                     values[one.target] = new
                     self._changed = True
-            else:
+            elif not self._is_open(function, values, one.target) and (
+                new.origins or not _is_float(function, one.words[0])
+            ):
                 self._store(function, values, given, one.target, new)
 
     def _result(
@@ -261,11 +284,12 @@ class _Distances:
         if one.does == "call":
             return self._call(key, function, values, given, number, one)
         if one.does == "phi":
-            known = [v for word in one.words if (v := self._of(function, values, given, word))]
-            return _joined(known, one.target) if known else None
+            return self._phi(function, values, given, one)
         if one.does in ("load", "copy") and _is_memory(one.words[0], self._functions):
             if one.target and not _ONLY_SSA.fullmatch(one.target):
                 self._copy(function, values, given, one.target, one.words[0])
+                return None
+            if self._is_open(function, values, one.words[0]):
                 return None
             return self._load(key[0], function, values, given, one.words[0], one.target)
         operands = list[_Value]()
@@ -281,11 +305,27 @@ class _Distances:
             return None
         value = _computed(one.does, operands, one.words)
         if value is not None:
-            return value
+            self._bad.pop((key, one), None)  # it was found with values that were not final
+            return value if value.root or not value.origins else replace(value, root=one.target)
         if not self._reports:
             return replace(_joined(operands, one.target), moved=2)
-        self._bad[one] = None
+        self._bad[key, one] = None
         return _FOUND
+
+    def _phi(
+        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value],
+        one: _Statement,
+    ) -> _Value | None:  # fmt: skip
+        """One of several values. What a loop computes from the result itself has its root. A value
+        that is null at first may be that of an earlier iteration, so it gets a root of its own."""
+        known = {w: v for w in one.words if (v := self._of(function, values, given, w))}
+        if not known:
+            return None
+        value = _joined([*known.values()], one.target)
+        if value == _FOUND or not value.origins:
+            return value
+        roots = {v.root for w, v in known.items() if not function.moves(w, one.target, set())}
+        return replace(value, root=roots.pop() if len(roots) == 1 else one.target)
 
     def _return(self, key: _Key, value: _Value, one: _Statement) -> None:
         """Addresses in a frame that has ended may be in another one each time."""
@@ -329,7 +369,7 @@ class _Distances:
             if other in self._functions:  # it is called with the argument that follows it
                 self._into(other, [after], (), "", "")
             elif value.origins and self._reports and not self._is_pointer(function, word):
-                self._bad[one] = None
+                self._bad[key, one] = None
         if _COPIES.fullmatch(plain) and len(arguments) > 1:
             for source in arguments[1].origins:
                 for target in arguments[0].origins or {_ANYWHERE}:
@@ -364,11 +404,11 @@ class _Distances:
             return _Value(frozenset({word}), word, 0)
         if word.startswith("&"):
             return self._address(function, values, given, word[1:])
-        if word.startswith("{"):
+        if word.startswith("{") and word != "{}":
             parts = [self._of(function, values, given, one) or _OTHER for one in _split(word[1:-1])]
             whole = _joined(parts, word)
             return replace(whole, moved=2) if whole.origins else _OTHER
-        return _NULL if word in ("0", "0B") else _OTHER
+        return _NULL if word in ("0", "0B", "{}") else _OTHER
 
     def _address(
         self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], word: str
@@ -393,12 +433,18 @@ class _Distances:
         """The variables to which a place in memory may belong, and the name of the part."""
         base, path, _ = _parts(place)
         parts = re.findall(r"(?:\.|->)([\w.$#]+)", path)
-        is_typed = not place.startswith("MEM")
+        is_typed = not (place.startswith("MEM") or self._has_unions)
         name = parts[-1] if parts and is_typed else _WHOLE
         if not _ONLY_SSA.fullmatch(base):
             return frozenset({self._name(function, base)}), name
         value = self._of(function, values, given, base) or _OTHER
-        return value.origins or frozenset({_ANYWHERE}), name
+        variables = frozenset(map(_unmarked, value.origins))
+        return variables or frozenset({_ANYWHERE}), name
+
+    def _is_open(self, function: _Function, values: dict[str, _Value], place: str) -> bool:
+        """Whether the address of a place in memory is not known yet."""
+        base = _parts(place)[0]
+        return base in function.assigned and base not in values
 
     def _store(
         self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], place: str,
@@ -437,6 +483,8 @@ class _Distances:
         }
         if origins <= {_GIVEN}:
             return _OTHER
+        if not _ADDRESSES.search(_type_of(function, target)):
+            return replace(_marked(origins, _PART), root=target or place)
         moved = max(value.moved for value in read)
         return _Value(frozenset(origins), target or place, 0 if moved == 0 else 2)
 
@@ -473,9 +521,11 @@ def _computed(does: str, operands: Sequence[_Value], words: Sequence[str]) -> _V
     """The result of an operation; None if it is a distance between variables, or a number that
     depends on where a variable lies."""
     if not any(one.origins for one in operands):
-        return operands[0] if does in ("copy", "cast") else _OTHER
+        return operands[0] if does in ("copy", "cast", "narrow") else _OTHER
     if does in ("copy", "cast"):
         return operands[0]
+    if does == "narrow":
+        return _marked(operands[0].origins, _PART)
     if does == "select":
         return _joined(operands[1:], " ".join(words)) if not operands[0].origins else None
     if len(operands) != 2:
@@ -483,9 +533,9 @@ def _computed(does: str, operands: Sequence[_Value], words: Sequence[str]) -> _V
     first, last = operands
     if does == "+" and not (first.origins and last.origins):
         own, other = (first, words[1]) if first.origins else (last, words[0])
-        return replace(own, moved=max(own.moved, 1 if _is_near(other) else 2))
+        return _moved(own, other)
     if does == "-" and not last.origins:
-        return replace(first, moved=max(first.moved, 1 if _is_near(words[1]) else 2))
+        return _moved(first, words[1])
     if does == "-":
         return _OTHER if _same(first, last) else None
     if does in _COMPARISONS:
@@ -493,9 +543,25 @@ def _computed(does: str, operands: Sequence[_Value], words: Sequence[str]) -> _V
     if does in ("MIN_EXPR", "MAX_EXPR"):
         return replace(first, moved=2) if _same(first, last) else None
     if does == "&" and _ALIGNS.fullmatch(_signed(words[1])):
-        aligned = frozenset(f"{one} aligned" for one in first.origins)
-        return _Value(aligned, f"{first.root} aligned")
+        return _marked(first.origins, _ALIGNED)
     return None
+
+
+def _moved(value: _Value, by: str) -> _Value:
+    """An address to which a number was added."""
+    root = "" if any(one.endswith(_PART) for one in value.origins) else value.root
+    return replace(value, root=root, moved=max(value.moved, 1 if _is_near(by) else 2))
+
+
+def _marked(origins: Iterable[str], mark: str) -> _Value:
+    """An address that was rounded or of which bits are missing."""
+    return _Value(
+        frozenset(one if one.endswith(_PART) else _unmarked(one) + mark for one in origins)
+    )
+
+
+def _unmarked(origin: str) -> str:
+    return origin.removesuffix(_PART).removesuffix(_ALIGNED)
 
 
 def _may_compare(does: str, first: _Value, last: _Value, words: Sequence[str]) -> bool:
@@ -512,7 +578,8 @@ def _same(first: _Value, last: _Value) -> bool:
     if first.root and first.root == last.root:
         return True
     is_one = len(first.origins) == 1 and first.origins == last.origins
-    return is_one and first.origins.isdisjoint({_FAR, _GIVEN})
+    is_known = first.origins.isdisjoint({_FAR, _GIVEN})
+    return is_one and is_known and first.origins == frozenset(map(_unmarked, first.origins))
 
 
 def _joined(values: Sequence[_Value], name: str) -> _Value:
@@ -550,6 +617,11 @@ def _type_of(function: _Function, word: str) -> str:
     """The type of a value; empty if it is not known, or if it belongs to several variables."""
     name = word.removesuffix("(D)")
     return function.types.get(name, function.types.get(name.rpartition("_")[0], ""))
+
+
+def _is_float(function: _Function, word: str) -> bool:
+    """Whether a number is a floating-point number, which is no address."""
+    return bool(_FLOAT.match(word) or _FLOAT_TYPE.match(_type_of(function, word)))
 
 
 def _owner(origin: str) -> str:
@@ -662,7 +734,9 @@ def _function(uid: str, lines: Sequence[str]) -> _Function:
                 continue
             name = declared[2].partition("D.")[0] if "D." in declared[2] else declared[2]
             kind = declared[1].strip()
-            types[name] = kind if types.get(name, kind) == kind else ""
+            before = types.get(name, kind)
+            are_pointers = before.endswith("*") and kind.endswith("*")
+            types[name] = kind if before == kind else "*" * are_pointers
             if "D." in declared[2]:
                 variables.add(declared[2])
             continue
@@ -671,7 +745,8 @@ def _function(uid: str, lines: Sequence[str]) -> _Function:
             if statement.file:
                 file, number = statement.file, statement.line
             statements.append(replace(statement, file=file, line=number))
-    return _Function(uid, parameters, types, frozenset(variables), statements)
+    assigned = {one.target: one for one in statements if _ONLY_SSA.fullmatch(one.target)}
+    return _Function(uid, parameters, types, frozenset(variables), statements, assigned)
 
 
 def _statement(text: str) -> _Statement | None:
@@ -717,7 +792,9 @@ def _expression(text: str) -> tuple[str, tuple[str, ...]]:
     if words[0].startswith("(") and words[0].endswith(")") and len(words) == 2:
         kind = words[0][1:-1]
         is_whole = kind.rstrip().endswith(("*", "&", "ref-all}")) or _TYPES.fullmatch(kind)
-        return ("cast" if is_whole else "convert"), (words[1],)
+        if not is_whole:
+            return "convert", (words[1],)
+        return ("cast" if _ADDRESSES.search(kind) else "narrow"), (words[1],)
     if len(words) == 2 and words[1].startswith("("):
         return "call", (words[0], *filter(None, _split(words[1][1:-1])))
     if "?" in words:

@@ -144,7 +144,7 @@ class CpuCompiler:
             folder = Path(name)
             output = ("-o", "kernel.s", GIMPLE)
             failed = self._compiled(folder, source, call, RECORDS, output, timeout_s)
-            return failed or read_listed(folder, _MOST_BYTES, is_gcc=True)
+            return failed or read_listed(folder, source, _MOST_BYTES, is_gcc=True)
 
     def assembled(self, text: str, timeout_s: float) -> bytes | Failed:
         """The program of an assembly text that `listing` returned, with additions."""
