@@ -173,3 +173,9 @@ def test_whole_sequences_search_in_thirty_two_copies() -> None:
     steps, after = next(Whole(16, 32, frozenset({"accumulators"})).sequences(parse(source)))
     assert [str(step) for step, _ in steps] == ["accumulators 0 32"]
     assert "float best_1[32];" in emit(after)
+
+
+def test_a_condition_with_a_fraction_holds() -> None:
+    """An int that keeps the condition would be 0 where the condition is 0.5."""
+    kernel = parse(in_a_loop("if (D[i]) if (X[i] > best) { best = X[i]; at = i; }"))
+    assert "int holds_1 = D[i] != 0;" in emit(kernel)

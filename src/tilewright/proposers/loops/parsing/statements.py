@@ -45,7 +45,7 @@ from tilewright.proposers.loops.ir import (
     Var,
     statements,
 )
-from tilewright.proposers.loops.parsing.arithmetic import decided, printed
+from tilewright.proposers.loops.parsing.arithmetic import decided, printed, truth
 from tilewright.proposers.loops.parsing.assignments import Assignments
 from tilewright.proposers.loops.parsing.declarations import all_of
 from tilewright.proposers.loops.parsing.heads import return_of
@@ -298,6 +298,7 @@ class Statements(Assignments):
         if isinstance(test, Var):
             return test
         name = self.printed_name("holds")
+        test = truth(test)  # an int keeps no fraction
         value = Select(all_of(self._guards), test, Number("0")) if self._guards else test
         self._done.append(Declare("int", name, (), value))
         self._meanings[name] = test
