@@ -39,7 +39,7 @@ if [ ! -e "$site/.complete" ]; then
   if [ "$found" -lt "$count" ]; then echo "kept part $found of $count: bring the next"; exit 0; fi
   for n in $(seq "$count"); do cat "$site.parts/"*".${n}of$count"; done |
     "$python" -c 'import sys, tarfile
-tarfile.open(fileobj=sys.stdin.buffer, mode="r|xz").extractall(sys.argv[1], filter="data")' "$site" ||
+tarfile.open(fileobj=sys.stdin.buffer, mode="r|xz").extractall(sys.argv[1], **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))' "$site" ||
     { echo "cannot unpack the parts"; exit 1; }
   touch "$site/.complete"
   echo "unpacked after $SECONDS s"

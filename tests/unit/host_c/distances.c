@@ -90,6 +90,8 @@ APART void push(struct ring *r, float v) { *r->head++ = v; if (r->head == r->dat
 APART float *take(struct arena *a, int n) { char *p = (char *)(((uintptr_t)a->at + 63) & -64); a->at = p + n; return (float *)p; }
 APART void sort(const float **rows, int n) { for (int i = 1; i < n; i++) { const float *x = rows[i]; int j = i; while (j > 0 && rows[j - 1] > x) { rows[j] = rows[j - 1]; j--; } rows[j] = x; } }
 static float (*const functions[2])(const float *, const float *) = {sum, sum};
+extern float twice(float), half(float);
+static float (*volatile chosen)(float) = twice, (*const steps[])(float) = {half, twice, NULL};
 void honest(const float *A, float *C, int n) {
   float one[64], two[64] __attribute__((aligned(64))), room[80], *slots[2] = {one, two}, *now = one;
   memcpy(one, A, 256); memcpy(two, A + 64, 256);
@@ -113,4 +115,6 @@ void honest(const float *A, float *C, int n) {
   struct ring ring = {{0}, ring.data, ring.data}; for (int i = 0; i < n; i++) push(&ring, A[i]); C[9] = ring.head - ring.tail;
   struct arena arena = {(char *)packed}; C[10] = *take(&arena, n) + *take(&arena, n);
   const float *rows[4] = {room + 20 * (n & 3), room, room + 40, room + 60}; sort(rows, 4); C[11] = *rows[0];
+  C[8] += chosen ? chosen(1) : 0;
+  for (int i = 0; steps[i]; i++) C[12] = steps[i](C[12]);
 }

@@ -40,7 +40,7 @@ _TYPES = re.compile(
 )
 """Types of whole numbers."""
 _POINTS = re.compile(r"^\t\.quad\t[A-Za-z_]", re.MULTILINE)
-_TABLE = re.compile(r"^(?:([\w.$#]+):|\t\.quad\t([A-Za-z_][\w.$#]*))", re.MULTILINE)
+_TABLE = re.compile(r"^(?:([\w.$#]+):|\t\.quad\t([A-Za-z_][\w.$#]*)([+-]\d+)?)", re.MULTILINE)
 _ADDRESSES = re.compile(r"[*&}]\s*$|\(\*|long|64|size|ptr|vector")
 """Types that may hold a whole address."""
 _FLOAT = re.compile(r"-?\d+\.\d")
@@ -175,18 +175,21 @@ class _Distances:
         """Note which static variables begin with addresses in them."""
         listing = listed.assembly
         tables: dict[str, set[str]] = {}
+        moved = set[str]()
         name = ""
         for found in _TABLE.finditer(listing) if _POINTS.search(listing) else ():
             name = found[1] or name
             if found[2]:
                 tables.setdefault(name, set()).add(found[2])
+                moved |= {name} if found[3] else set()
         if not tables:
             return
         named = {one[0].rpartition("D.")[0]: one[0] for one in _VARIABLE.finditer(listed.gimple)}
         for table, symbols in tables.items():
             origins = frozenset(named.get(one, one) for one in symbols)
             self._by_address |= {uid for one in origins if (uid := _uid(one)) in self._functions}
-            self._write(named.get(table, table), _WHOLE, _Value(origins, "", 2))
+            value = _Value(origins, "", 2 if table in moved else 0)
+            self._write(named.get(table, table), _WHOLE, value)
 
     def found(self) -> Iterable[_Statement]:
         """The statements that compute with distances. Raises `TooLargeError`."""
