@@ -21,28 +21,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tilewright.native.conditions.gimple import (
+    ADDRESSES,
+    NUMBER,
+    ONLY_SSA,
+    SSA,
+    VARIABLE,
+    Function,
+    Statement,
+    functions_of,
+    is_memory,
+    parts_of,
+    signed,
+    split_outside_brackets,
+    type_of,
+    uid_of,
+)
 from tilewright.native.toolchain import Listed
 from tilewright.parts.machine_code.post_dominance import TooLargeError
 
 MOST_SWEEPS = 60
 """Maximum number of times that the statements of all functions are followed."""
-_FUNCTION = re.compile(r"^;; Function .*?\bdecl_uid=(\d+).*$", re.MULTILINE)
-_PLACE = re.compile(r"\[([^\s\[\]:]+):(\d+):\d+(?: discrim \d+)?\] ")
-_SSA = re.compile(r"(?<![\w.$#])[\w.$#]*_\d+(?![\w.$#])(?:\(D\))?")
-_ONLY_SSA = re.compile(r"[\w.$#]*_\d+(?:\(D\))?")
-_VARIABLE = re.compile(r"[\w.$#]*?D\.(\d+)")
-_DECLARED = re.compile(r"  (.*[\s*&])([\w.$#]*_\d+(?:\(D\))?|[\w.$#]*D\.\d+)((?:\[[^\]]*\])*);")
-_PARAMETER = re.compile(r"([\w.$#]*)D\.(\d+)$")
-_NUMBER = re.compile(r"-?\d+B?")
-_TYPES = re.compile(
-    r"(?:const |volatile |std::|long |short |un|signed |int|char|_Bool|bool|u?int(?:ptr|max|\d+)_t"
-    r"|s?size_t|sizetype|ssizetype|ptrdiff_t|__int128|D\.\d+)+"
-)
-"""Types of whole numbers."""
 _POINTS = re.compile(r"^\t\.quad\t[A-Za-z_]", re.MULTILINE)
 _TABLE = re.compile(r"^(?:([\w.$#]+):|\t\.quad\t([A-Za-z_][\w.$#]*)([+-]\d+)?)", re.MULTILINE)
-_ADDRESSES = re.compile(r"[*&}]\s*$|\(\*|long|64|size|ptr|vector")
-"""Types that may hold a whole address."""
 _FLOAT = re.compile(r"-?\d+\.\d")
 _FLOAT_TYPE = re.compile(r"(?:float|double)(?:D\.\d+)?$")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
@@ -89,50 +90,13 @@ _FOUND = _Value(frozenset({"found"}))
 _Key: TypeAlias = tuple[str, tuple[_Value, ...]]
 
 
-@dataclass(slots=True)
-class _Function:
-    """A function: the names of its parameters, the types of its variables, and its statements."""
-
-    uid: str
-    parameters: list[tuple[str, str]]
-    types: dict[str, str]
-    locals: frozenset[str]
-    statements: list[_Statement]
-    assigned: dict[str, _Statement]
-
-    def moves(self, word: str, name: str, seen: set[str]) -> bool:
-        """Whether a value is that of `name` to which offsets may have been added."""
-        if word == name or word in seen:
-            return True
-        seen.add(word)
-        one = self.assigned.get(word)
-        if one is None or one.does not in ("phi", "copy", "cast", "+", "-"):
-            return False
-        if one.does == "+":
-            return any(self.moves(other, name, set(seen)) for other in one.words)
-        moved = one.words if one.does == "phi" else one.words[:1]
-        return all(self.moves(other, name, seen) for other in moved)
-
-
-@dataclass(frozen=True, slots=True)
-class _Statement:
-    """An assignment to `target`, or a condition, a call or a return without one. `does` is the
-    operation, and `words` are its operands."""
-
-    target: str
-    does: str
-    words: tuple[str, ...]
-    file: str
-    line: int | None
-
-
 def distances(listed: Listed, file: str, *, only_own_lines: bool = False) -> list[int | None]:
     """The lines of the source `file` that compute with distances between a kernel's own variables.
 
     None if the compiler was not GCC. With `only_own_lines`, code of other files is left out. Raises
     `TooLargeError`.
     """
-    following = _Distances(_functions(listed.gimple), has_unions=listed.has_unions)
+    following = _Distances(functions_of(listed.gimple), has_unions=listed.has_unions)
     following.set_tables(listed)
     found = following.found()
     return [
@@ -145,7 +109,7 @@ def distances(listed: Listed, file: str, *, only_own_lines: bool = False) -> lis
 class _Distances:
     """Follows the values of all functions, for each way in which they are called."""
 
-    def __init__(self, functions: dict[str, _Function], *, has_unions: bool) -> None:
+    def __init__(self, functions: dict[str, Function], *, has_unions: bool) -> None:
         self._functions = functions
         self._has_unions = has_unions
         self._values: dict[_Key, dict[str, _Value]] = {}
@@ -156,18 +120,18 @@ class _Distances:
             for one in functions.values()
             for statement in one.statements
             for word in (statement.words[1:] if statement.does == "call" else statement.words)
-            if (uid := _uid(word)) in functions
+            if (uid := uid_of(word)) in functions
         }
         called = {
             uid
             for one in functions.values()
             for s in one.statements
-            if s.does == "call" and (uid := _uid(s.words[0])) in functions
+            if s.does == "call" and (uid := uid_of(s.words[0])) in functions
         }
         self._recursive = self._on_cycles()
         self._entries = set(functions) - called - self._by_address
         self._changed = self._reports = False
-        self._bad: dict[tuple[_Key, _Statement], None] = {}
+        self._bad: dict[tuple[_Key, Statement], None] = {}
         for uid in self._entries or functions:
             self._key(uid, ())
 
@@ -184,14 +148,14 @@ class _Distances:
                 moved |= {name} if found[3] else set()
         if not tables:
             return
-        named = {one[0].rpartition("D.")[0]: one[0] for one in _VARIABLE.finditer(listed.gimple)}
+        named = {one[0].rpartition("D.")[0]: one[0] for one in VARIABLE.finditer(listed.gimple)}
         for table, symbols in tables.items():
             origins = frozenset(named.get(one, one) for one in symbols)
-            self._by_address |= {uid for one in origins if (uid := _uid(one)) in self._functions}
+            self._by_address |= {uid for one in origins if (uid := uid_of(one)) in self._functions}
             value = _Value(origins, "", 2 if table in moved else 0)
             self._write(named.get(table, table), _WHOLE, value)
 
-    def found(self) -> Iterable[_Statement]:
+    def found(self) -> Iterable[Statement]:
         """The statements that compute with distances. Raises `TooLargeError`."""
         self._follow()
         self._reports = True
@@ -219,7 +183,7 @@ class _Distances:
                 other
                 for s in one.statements
                 if s.does == "call"
-                for other in [_uid(s.words[0])]
+                for other in [uid_of(s.words[0])]
                 if other in self._functions
             }
             | (self._by_address if any(map(_is_indirect, one.statements)) else set())
@@ -270,7 +234,7 @@ class _Distances:
             new = self._result(key, function, values, given, number, one)
             if new is None or not one.target:
                 continue
-            if _ONLY_SSA.fullmatch(one.target):
+            if ONLY_SSA.fullmatch(one.target):
                 if values.get(one.target) != new:
                     values[one.target] = new
                     self._changed = True
@@ -280,16 +244,16 @@ class _Distances:
                 self._store(function, values, given, one.target, new)
 
     def _result(
-        self, key: _Key, function: _Function, values: dict[str, _Value], given: dict[str, _Value],
-        number: int, one: _Statement,
+        self, key: _Key, function: Function, values: dict[str, _Value], given: dict[str, _Value],
+        number: int, one: Statement,
     ) -> _Value | None:  # fmt: skip
         """The value of a statement; None if it is not known yet."""
         if one.does == "call":
             return self._call(key, function, values, given, number, one)
         if one.does == "phi":
             return self._phi(function, values, given, one)
-        if one.does in ("load", "copy") and _is_memory(one.words[0], self._functions):
-            if one.target and not _ONLY_SSA.fullmatch(one.target):
+        if one.does in ("load", "copy") and is_memory(one.words[0], self._functions):
+            if one.target and not ONLY_SSA.fullmatch(one.target):
                 self._copy(function, values, given, one.target, one.words[0])
                 return None
             if self._is_open(function, values, one.words[0]):
@@ -316,8 +280,8 @@ class _Distances:
         return _FOUND
 
     def _phi(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value],
-        one: _Statement,
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value],
+        one: Statement,
     ) -> _Value | None:  # fmt: skip
         """One of several values. What a loop computes from the result itself has its root. A value
         that is null at first may be that of an earlier iteration, so it gets a root of its own."""
@@ -330,10 +294,10 @@ class _Distances:
         roots = {v.root for w, v in known.items() if not function.moves(w, one.target, set())}
         return replace(value, root=roots.pop() if len(roots) == 1 else one.target)
 
-    def _return(self, key: _Key, value: _Value, one: _Statement) -> None:
+    def _return(self, key: _Key, value: _Value, one: Statement) -> None:
         """Addresses in a frame that has ended may be in another one each time."""
         uid = key[0]
-        if one.words and _is_memory(one.words[0], self._functions):
+        if one.words and is_memory(one.words[0], self._functions):
             value = self._read(f"{uid}|{one.words[0]}", _WHOLE)
         ended = (_FAR if _owner(n) == uid or n.startswith("up ") else n for n in value.origins)
         value = replace(value, origins=frozenset(ended))
@@ -344,13 +308,13 @@ class _Distances:
             self._changed = True
 
     def _call(
-        self, key: _Key, function: _Function, values: dict[str, _Value], given: dict[str, _Value],
-        number: int, one: _Statement,
+        self, key: _Key, function: Function, values: dict[str, _Value], given: dict[str, _Value],
+        number: int, one: Statement,
     ) -> _Value | None:  # fmt: skip
         name, *words = one.words
         arguments = [self._of(function, values, given, word) or _OTHER for word in words]
         arguments = [_OTHER if value == _FOUND else value for value in arguments]
-        uid = _uid(name)
+        uid = uid_of(name)
         if uid in self._functions:
             return self._into(uid, arguments, words, f"{key[0]}|", one.target)
         plain = name.partition("D.")[0]
@@ -368,7 +332,7 @@ class _Distances:
             known = [value for value in results if value is not None]
             return _joined(known, one.target) if known else None
         for word, value, after in zip(words, arguments, [*arguments, _OTHER][1:], strict=True):
-            other = _uid(word)
+            other = uid_of(word)
             if other in self._functions:  # it is called with the argument that follows it
                 self._into(other, [after], (), "", "")
             elif value.origins and self._reports and not self._is_pointer(function, word):
@@ -386,71 +350,74 @@ class _Distances:
     ) -> _Value | None:
         """The result of a function of the kernel; None if it is not known yet."""
         for word, (_, name) in zip(words, self._functions[uid].parameters, strict=False):
-            if _is_memory(word, self._functions):  # a structure that is passed as a whole
+            if is_memory(word, self._functions):  # a structure that is passed as a whole
                 self._write(f"{uid}|{name}", _WHOLE, self._read(f"{caller}{word}", _WHOLE))
         value = self._returned[self._key(uid, arguments)]
         return replace(value, root=target) if value is not None and value.origins else value
 
-    def _is_pointer(self, function: _Function, word: str) -> bool:
-        is_named = word.startswith("&") or _uid(word) in self._functions
-        return is_named or _type_of(function, word).endswith(("*", "&"))
+    def _is_pointer(self, function: Function, word: str) -> bool:
+        is_named = word.startswith("&") or uid_of(word) in self._functions
+        return is_named or type_of(function, word).endswith(("*", "&"))
 
     def _of(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], word: str
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value], word: str
     ) -> _Value | None:
         """The value of an operand; None if it is not known yet."""
-        if _ONLY_SSA.fullmatch(word):
+        if ONLY_SSA.fullmatch(word):
             if word.endswith("(D)"):
                 return given.get(word[:-3].rpartition("_")[0], _EXACT)
             return values.get(word)
-        if _uid(word) in self._functions:
+        if uid_of(word) in self._functions:
             return _Value(frozenset({word}), word, 0)
         if word.startswith("&"):
             return self._address(function, values, given, word[1:])
         if word.startswith("{") and word != "{}":
-            parts = [self._of(function, values, given, one) or _OTHER for one in _split(word[1:-1])]
+            parts = [
+                self._of(function, values, given, one) or _OTHER
+                for one in split_outside_brackets(word[1:-1])
+            ]
             whole = _joined(parts, word)
             return replace(whole, moved=2) if whole.origins else _OTHER
         return _NULL if word in ("0", "0B", "{}") else _OTHER
 
     def _address(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], word: str
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value], word: str
     ) -> _Value:
-        base, path, offset = _parts(word)
+        base, path, offset = parts_of(word)
         value = (
             self._of(function, values, given, base)
-            if _ONLY_SSA.fullmatch(base)
+            if ONLY_SSA.fullmatch(base)
             else _Value(frozenset({self._name(function, base)}), self._name(function, base), 0)
         ) or _OTHER
         if not path and not offset:
             return value
-        is_near = abs(offset) < _NEAR and not _SSA.search(path)
+        is_near = abs(offset) < _NEAR and not SSA.search(path)
         return replace(value, moved=max(value.moved, 1 if is_near else 2))
 
-    def _name(self, function: _Function, variable: str) -> str:
+    def _name(self, function: Function, variable: str) -> str:
         return f"{function.uid}|{variable}" if variable in function.locals else variable
 
     def _objects(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], place: str
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value], place: str
     ) -> tuple[frozenset[str], str]:
         """The variables to which a place in memory may belong, and the name of the part."""
-        base, path, _ = _parts(place)
+        base, path, _ = parts_of(place)
         parts = re.findall(r"(?:\.|->)([\w.$#]+)", path)
         is_typed = not (place.startswith("MEM") or self._has_unions)
         name = parts[-1] if parts and is_typed else _WHOLE
-        if not _ONLY_SSA.fullmatch(base):
+        if not ONLY_SSA.fullmatch(base):
             return frozenset({self._name(function, base)}), name
         value = self._of(function, values, given, base) or _OTHER
         variables = frozenset(map(_unmarked, value.origins))
         return variables or frozenset({_ANYWHERE}), name
 
-    def _is_open(self, function: _Function, values: dict[str, _Value], place: str) -> bool:
+    def _is_open(self, function: Function, values: dict[str, _Value], place: str) -> bool:
         """Whether the address of a place in memory is not known yet."""
-        base = _parts(place)[0]
+        base = parts_of(place)[0]
         return base in function.assigned and base not in values
 
     def _store(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], place: str,
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value], place: str,
         value: _Value,
     ) -> None:  # fmt: skip
         objects, name = self._objects(function, values, given, place)
@@ -458,7 +425,7 @@ class _Distances:
             self._write(one, name, value)
 
     def _copy(
-        self, function: _Function, values: dict[str, _Value], given: dict[str, _Value], place: str,
+        self, function: Function, values: dict[str, _Value], given: dict[str, _Value], place: str,
         source: str,
     ) -> None:  # fmt: skip
         targets, _ = self._objects(function, values, given, place)
@@ -468,13 +435,13 @@ class _Distances:
                 self._write(target, _WHOLE, self._read(one, _WHOLE))
 
     def _load(
-        self, uid: str, function: _Function, values: dict[str, _Value], given: dict[str, _Value],
+        self, uid: str, function: Function, values: dict[str, _Value], given: dict[str, _Value],
         place: str, target: str,
     ) -> _Value:  # fmt: skip
         """What a place may hold. Addresses in a frame that are kept elsewhere may be in another one
         each time, except those in the frame of the function that is called first."""
         objects, name = self._objects(function, values, given, place)
-        if _ANYWHERE in objects and not _ADDRESSES.search(_type_of(function, target)):
+        if _ANYWHERE in objects and not ADDRESSES.search(type_of(function, target)):
             return _OTHER
         read = [self._read(holder, name) for holder in objects]
         origins = {
@@ -486,7 +453,7 @@ class _Distances:
         }
         if origins <= {_GIVEN}:
             return _OTHER
-        if not _ADDRESSES.search(_type_of(function, target)):
+        if not ADDRESSES.search(type_of(function, target)):
             return replace(_marked(origins, _PART), root=target or place)
         moved = max(value.moved for value in read)
         return _Value(frozenset(origins), target or place, 0 if moved == 0 else 2)
@@ -545,7 +512,7 @@ def _computed(does: str, operands: Sequence[_Value], words: Sequence[str]) -> _V
         return _OTHER if _may_compare(does, first, last, words) else None
     if does in ("MIN_EXPR", "MAX_EXPR"):
         return replace(first, moved=2) if _same(first, last) else None
-    if does == "&" and _ALIGNS.fullmatch(_signed(words[1])):
+    if does == "&" and _ALIGNS.fullmatch(signed(words[1])):
         return _marked(first.origins, _ALIGNED)
     return None
 
@@ -605,26 +572,12 @@ def _joined(values: Sequence[_Value], name: str) -> _Value:
 
 
 def _is_near(word: str) -> bool:
-    return bool(_NUMBER.fullmatch(word)) and abs(int(_signed(word))) < _NEAR
+    return bool(NUMBER.fullmatch(word)) and abs(int(signed(word))) < _NEAR
 
 
-def _signed(word: str) -> str:
-    """A constant of 64 bits as a signed number."""
-    if not _NUMBER.fullmatch(word):
-        return word
-    number = int(word.removesuffix("B"))
-    return str(number - (1 << 64) if number >> 63 == 1 else number)
-
-
-def _type_of(function: _Function, word: str) -> str:
-    """The type of a value; empty if it is not known, or if it belongs to several variables."""
-    name = word.removesuffix("(D)")
-    return function.types.get(name, function.types.get(name.rpartition("_")[0], ""))
-
-
-def _is_float(function: _Function, word: str) -> bool:
+def _is_float(function: Function, word: str) -> bool:
     """Whether a number is a floating-point number, which is no address."""
-    return bool(_FLOAT.match(word) or _FLOAT_TYPE.match(_type_of(function, word)))
+    return bool(_FLOAT.match(word) or _FLOAT_TYPE.match(type_of(function, word)))
 
 
 def _owner(origin: str) -> str:
@@ -632,195 +585,5 @@ def _owner(origin: str) -> str:
     return origin.partition("|")[0] if "|" in origin else ""
 
 
-def _uid(word: str) -> str:
-    found = _VARIABLE.fullmatch(word)
-    return found[1] if found else ""
-
-
-def _is_indirect(one: _Statement) -> bool:
-    return one.does == "call" and _ONLY_SSA.fullmatch(one.words[0]) is not None
-
-
-def _is_memory(word: str, functions: dict[str, _Function]) -> bool:
-    """Whether an operand is a place in memory."""
-    if word.startswith(("&", "{", '"')) or _ONLY_SSA.fullmatch(word) or _uid(word) in functions:
-        return False
-    return bool(_SSA.search(word) or _VARIABLE.search(word)) and not word.startswith("<")
-
-
-def _parts(place: str) -> tuple[str, str, int]:
-    """The variable, or the pointer, of a place in memory, the rest of its name, and its offset in
-    bytes."""
-    if place.startswith("MEM"):
-        begin = place.index("[(") + 1
-        end = _closing(place, begin) + 1
-        close = _closing(place, begin - 1)
-        base, _, offset = place[end:close].partition(" + ")
-        base = base.removeprefix("&")
-        found = _VARIABLE.match(base) or _SSA.match(base)
-        inner = base[found.end() :] if found else base
-        number = offset.removesuffix("B")
-        return (
-            found[0] if found else base,
-            inner + place[close + 1 :],
-            int(_signed(number)) if _NUMBER.fullmatch(number) else 0,
-        )
-    found = _VARIABLE.match(place)
-    if found:
-        return found[0], place[found.end() :], 0
-    found = _SSA.search(place)
-    if found and (place.startswith(("*", "(*", "(")) or found.start() == 0):
-        return found[0], place[found.end() :].removeprefix(")"), 0
-    variables = [*_VARIABLE.finditer(place)]
-    if variables:
-        return variables[-1][0], place[variables[-1].end() :], 0
-    return place, "", 0
-
-
-def _closing(text: str, begin: int) -> int:
-    """The position of the bracket that closes the one at `begin`."""
-    depth = 0
-    for at in range(begin, len(text)):
-        depth += (text[at] in "([") - (text[at] in ")]")
-        if depth == 0:
-            return at
-    return len(text) - 1
-
-
-def _split(text: str, separator: str = ",") -> list[str]:
-    """The parts of a text between separators that are not in brackets."""
-    parts, depth, last = [], 0, ""
-    for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == separator and depth == 0:
-            parts.append(last.strip())
-            last = ""
-        else:
-            last += letter
-    return [*parts, last.strip()]
-
-
-def _functions(text: str) -> dict[str, _Function]:
-    """The functions of a dump, by the numbers of their declarations."""
-    places = [*_FUNCTION.finditer(text)]
-    ends = [*(one.start() for one in places), len(text)][1:]
-    return {
-        begin[1]: _function(begin[1], text[begin.end() : end].splitlines())
-        for begin, end in zip(places, ends, strict=True)
-    }
-
-
-def _function(uid: str, lines: Sequence[str]) -> _Function:
-    types: dict[str, str] = {}
-    variables = set[str]()
-    parameters: list[tuple[str, str]] = []
-    statements: list[_Statement] = []
-    inside, has_code, file, number = False, False, "", None
-    for line in lines:
-        words = line.strip()
-        if not inside:
-            if words == "{":
-                inside = True
-            elif f"D.{uid} (" in words:
-                inner = words[words.index(f"D.{uid} (") + len(uid) + 4 : words.rindex(")")]
-                for one in _split(inner):
-                    found = _PARAMETER.search(one)
-                    if found:
-                        parameters.append((found[1], found[0]))
-                        types[found[1]] = one[: found.start()].strip()
-                        variables.add(found[0])
-            continue
-        has_code = has_code or words.startswith("<bb")
-        if not has_code:
-            declared = _DECLARED.fullmatch(line)
-            if declared is None or words.startswith("static "):
-                continue
-            name = declared[2].partition("D.")[0] if "D." in declared[2] else declared[2]
-            kind = declared[1].strip()
-            before = types.get(name, kind)
-            are_pointers = before.endswith("*") and kind.endswith("*")
-            types[name] = kind if before == kind else "*" * are_pointers
-            if "D." in declared[2]:
-                variables.add(declared[2])
-            continue
-        statement = _statement(words)
-        if statement is not None:
-            if statement.file:
-                file, number = statement.file, statement.line
-            statements.append(replace(statement, file=file, line=number))
-    assigned = {one.target: one for one in statements if _ONLY_SSA.fullmatch(one.target)}
-    return _Function(uid, parameters, types, frozenset(variables), statements, assigned)
-
-
-def _statement(text: str) -> _Statement | None:
-    """A statement; None for a line that computes nothing."""
-    if not text or text.startswith(("<", "goto", "else", "}", ";", "Merging", "Removing")):
-        return None
-    place = _PLACE.search(text)
-    file, line = (place[1].rpartition("/")[2], int(place[2])) if place else ("", None)
-    text = _PLACE.sub("", text).removesuffix(";").replace(" ={v} ", " = ")
-    text = re.sub(r" \[(?:return slot optimization|tail call|must tail call)\]", "", text)
-    if text.startswith("# ") and " = PHI <" in text:
-        target, _, rest = text[2:].partition(" = PHI <")
-        inner = rest.rpartition(">")[0]
-        words = tuple(re.sub(r"\(\d+\)$", "", one) for one in _split(inner))
-        return _Statement(target, "phi", words, file, line)
-    if text.startswith(("if (", "switch (")):
-        inner = text[text.index("(") + 1 : _closing(text, text.index("("))]
-        does, words = _expression(inner)
-        if text.startswith("switch"):
-            does = "switch"
-        return _Statement("", does, words, file, line)
-    if text.startswith("return"):
-        word = text[len("return") :].strip()
-        return _Statement("", "return", (word,) if word else (), file, line)
-    parts = _split(text, " ")
-    target = ""
-    if "=" in parts:
-        at = parts.index("=")
-        target, text = " ".join(parts[:at]), " ".join(parts[at + 1 :])
-        if text.startswith("{CLOBBER"):
-            return None
-    elif not text.endswith(")"):
-        return None
-    does, words = _expression(text)
-    return _Statement(target, does, words, file, line)
-
-
-def _expression(text: str) -> tuple[str, tuple[str, ...]]:
-    """The operation of an expression, and its operands."""
-    words = _operands(text)
-    if len(words) == 1:
-        return "copy", tuple(words)
-    if words[0].startswith("(") and words[0].endswith(")") and len(words) == 2:
-        kind = words[0][1:-1]
-        is_whole = kind.rstrip().endswith(("*", "&", "ref-all}")) or _TYPES.fullmatch(kind)
-        if not is_whole:
-            return "convert", (words[1],)
-        return ("cast" if _ADDRESSES.search(kind) else "narrow"), (words[1],)
-    if len(words) == 2 and words[1].startswith("("):
-        return "call", (words[0], *filter(None, _split(words[1][1:-1])))
-    if "?" in words:
-        chosen = words[words.index("?") + 1 :]
-        condition = words[: words.index("?")]
-        return "select", (condition[0], *(one for one in chosen if one != ":"))
-    if len(words) == 3 and not words[1].startswith("<"):
-        return words[1], (words[0], words[2])
-    if len(words) == 3 and words[1] in ("<", "<=", "<<"):
-        return words[1], (words[0], words[2])
-    inner = text[text.find("<") + 1 : text.rfind(">")]
-    return words[0], tuple(_split(inner))
-
-
-def _operands(text: str) -> list[str]:
-    """The words of an expression, in which a place in memory is one word."""
-    found: list[str] = []
-    is_open = False
-    for word in _split(text, " "):
-        if is_open:
-            found[-1] += f" {word}"
-            is_open = not word.startswith("[")
-        else:
-            found.append(word)
-            is_open = word.endswith("MEM")
-    return found
+def _is_indirect(one: Statement) -> bool:
+    return one.does == "call" and ONLY_SSA.fullmatch(one.words[0]) is not None
