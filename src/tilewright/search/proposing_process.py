@@ -2,13 +2,12 @@
 
 DESCRIPTOR is one end of a channel to which only the searching process and this process have access.
 Messages are pickled records: first a `SearchTask`, then possibly the kernel that is `Coming` while
-it is still measured, and an `Asked` for each parent. The answers are
-pairs of the expansion's rank and a message; the last message is None or an error. After the message
-None, the process drops everything that it was asked, answers with the rank None, and is ready for
-the `SearchTask` of another search. If the target of this search is equal to that of the previous
-search, it is replaced by the same object, because proposers store answers for each object. The
-process ends when the channel is closed. A step that exceeds the task's limit of CPU time is
-cancelled.
+it is still measured, and an `Asked` for each parent. The answers are pairs of the expansion's rank
+and a message; the last message is None or an error. After the message None, the process drops
+everything that it was asked, answers with the rank None, and is ready for the `SearchTask` of
+another search. If the target of this search is equal to that of the previous search, it is replaced
+by the same object, because proposers store answers for each object. The process ends when the
+channel is closed. A step that exceeds the task's limit of CPU time is cancelled.
 """
 
 from __future__ import annotations
